@@ -1,0 +1,148 @@
+"""Every error that Stoker raises on purpose, in one tree.
+
+```
+StokerError                 exit code
+├── UsageError              2  wrong names, values, paths: nothing was started
+│   ├── UnknownNameError    2  a name nobody registered, with the nearest right one
+│   ├── PlanError           2  all that is wrong with a pipeline, at once
+│   └── PluginConflictError 2  two plugins claim one name
+├── RunError                1  the run started and failed
+│   ├── SampleError         1  an error inside a stage, with stage, key, shard, offset
+│   ├── QuarantineError     1  more samples failed than the budget allows
+│   ├── LedgerError         1  samples unaccounted for
+│   ├── PrecisionError      1  the precision asked for is not the one in effect
+│   └── CloseError          1  something did not come back in time on close
+├── VerdictError            3  a verdict that fails its brief
+└── StaleError              4  a stale operating configuration
+```
+
+A message says what was given, what is allowed and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class StokerError(Exception):
+    """Root of the tree. `exit_code` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class UsageError(StokerError):
+    """Wrong use: a name, value or path that does not exist. Nothing was started."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A name that nobody registered."""
+
+    def __init__(self, what: str, given: str, known: Iterable[str], hint: str = "") -> None:
+        self.given = given
+        super().__init__(unknown_name(what, given, known, hint))
+
+
+class PlanError(UsageError):
+    """All that is wrong with a pipeline, reported at once, before anything starts."""
+
+    def __init__(self, pipeline: str, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = "\n".join(f"  - {problem}" for problem in problems)
+        super().__init__(f"pipeline {pipeline!r} has {count}:\n{lines}")
+
+
+class PluginConflictError(UsageError):
+    """Two plugins claim one name."""
+
+
+class RunError(StokerError):
+    """The run started and failed."""
+
+
+class SampleError(RunError):
+    """An error inside a stage. The original exception is `__cause__`."""
+
+    def __init__(
+        self,
+        stage: str,
+        cause: BaseException | str,
+        *,
+        key: str | None = None,
+        shard: str | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.stage, self.key, self.shard, self.offset = stage, key, shard, offset
+        if isinstance(cause, BaseException):
+            self.__cause__ = cause
+            reason = f"{type(cause).__name__}: {cause}"
+        else:
+            reason = cause
+        self.reason = reason
+        place = [f"sample {key!r}" if key is not None else "a sample"]
+        if shard:
+            place.append(f"in {shard}")
+        if offset is not None:
+            place.append(f"at offset {offset}")
+        super().__init__(f"{stage} failed on {' '.join(place)}: {reason}")
+
+
+class QuarantineError(RunError):
+    """More samples failed than the quarantine's budget allows."""
+
+
+class LedgerError(RunError):
+    """The sample ledger does not add up: a sample was lost or delivered twice."""
+
+
+class PrecisionError(RunError):
+    """The precision that was asked for is not the one in effect."""
+
+
+class CloseError(RunError):
+    """Something did not come back in time on close; the message names it."""
+
+
+class VerdictError(StokerError):
+    """A verdict that fails its brief."""
+
+    exit_code = 3
+
+
+class StaleError(StokerError):
+    """An operating configuration that no longer fits model, data, software or hardware."""
+
+    exit_code = 4
+
+
+def nearest(given: str, known: Iterable[str]) -> str | None:
+    """Return the known name closest to `given`, or None where nothing is close."""
+    names = list(known)
+    tails = {name.rsplit(".", 1)[-1]: name for name in names}
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
+    if close:
+        return close[0]
+    close = difflib.get_close_matches(given.rsplit(".", 1)[-1], list(tails), n=1, cutoff=0.6)
+    return tails[close[0]] if close else None
+
+
+def unknown_name(what: str, given: str, known: Iterable[str], hint: str = "") -> str:
+    """Say that `given` is no known `what`, with the nearest right name."""
+    names = sorted(known)
+    text = f"no {what} {given!r}"
+    near = nearest(given, names)
+    if near:
+        text += f"; did you mean {near!r}?"
+    elif names:
+        text += f"; known: {', '.join(names[:12])}" + (" …" if len(names) > 12 else "")
+    return f"{text} ({hint})" if hint else text
+
+
+def describe_given(value: Any) -> str:
+    """Return a short repr of a value that a user gave, for error messages."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

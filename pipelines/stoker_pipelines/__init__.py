@@ -1,0 +1,1 @@
+"""Ready-made pipelines, declared as any user would."""

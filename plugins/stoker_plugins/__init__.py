@@ -1,0 +1,1 @@
+"""Built-in plugins, one package a family."""
