@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stoker.errors import StokerError
     from stoker.loader import Loader
+    from stoker.parameters import param
     from stoker.pipeline import Pipeline, Quarantine, stage
     from stoker.plugins import StageEntry, hookimpl
     from stoker.rng import Rng
-    from stoker.stages import BatchMap, Expand, Gather, Map, Mix, Source, StreamSource, param
+    from stoker.stages import BatchMap, Expand, Gather, Map, Mix, Source, StreamSource
     from stoker.task import Task
 
 __version__ = "0.1.0"
@@ -39,7 +40,25 @@ _HOMES = {
     "param": "parameters",
     "stage": "pipeline",
 }
-__all__ = sorted(_HOMES)
+__all__ = [
+    "BatchMap",
+    "Expand",
+    "Gather",
+    "Loader",
+    "Map",
+    "Mix",
+    "Pipeline",
+    "Quarantine",
+    "Rng",
+    "Source",
+    "StageEntry",
+    "StokerError",
+    "StreamSource",
+    "Task",
+    "hookimpl",
+    "param",
+    "stage",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -189,8 +189,9 @@ def build(cls: type, owner: str, given: Mapping[str, Any]) -> Any:
         UsageError: all wrong names and missing parameters, at once.
     """
     known = parameters(cls)
-    problems = [unknown_name(f"parameter of {owner}", name, known) for name in given if
-                name not in known]
+    problems = [
+        unknown_name(f"parameter of {owner}", name, known) for name in given if name not in known
+    ]
     problems += [
         f"{owner} needs {name} ({parameter.allowed})"
         for name, parameter in known.items()
@@ -207,6 +208,6 @@ def shown(thing: Any) -> str:
     parts = []
     for name, parameter in parameters(type(thing)).items():
         value = getattr(thing, name)
-        if parameter.required or value is not parameter.default and value != parameter.default:
+        if parameter.required or (value is not parameter.default and value != parameter.default):
             parts.append(f"{name}={describe_given(value)}")
     return f"{type(thing).name or type(thing).__name__}({', '.join(parts)})"

@@ -50,12 +50,8 @@ class Options:
     )
     prefetch_batches: int = param(4, "batches kept ready", minimum=1)
     max_steps: int | None = param(None, "stop after so many batches", minimum=1)
-    max_time: float | None = param(
-        None, "stop after so long", unit="s", minimum=0.0
-    )
-    device: str = param(
-        "auto", "torch device of the step; auto: an accelerator, else the CPU"
-    )
+    max_time: float | None = param(None, "stop after so long", unit="s", minimum=0.0)
+    device: str = param("auto", "torch device of the step; auto: an accelerator, else the CPU")
 
 
 class Pipeline:
@@ -126,9 +122,7 @@ class Pipeline:
             known = {stage.name for stage in self.stages} | {stage.kind for stage in self.stages}
             raise UsageError(unknown_name(f"stage of pipeline {self.name!r}", address, known))
         kin = by_name or of_kind
-        choices = ", ".join(
-            f"{wanted}#{kin.index(i) + 1} ({self.stages[i].name})" for i in matches
-        )
+        choices = ", ".join(f"{wanted}#{kin.index(i) + 1} ({self.stages[i].name})" for i in matches)
         raise UsageError(f"{address!r} names {len(matches)} stages; say which: {choices}")
 
     # -- changed copies ----------------------------------------------------------

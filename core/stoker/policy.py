@@ -91,6 +91,6 @@ class Memory(Policy):
         return None
 
     @property
-    def gradient_accumulation_steps(self) -> int:
+    def batches_per_update(self) -> int:
         """Batches that one update gathers."""
         return 1

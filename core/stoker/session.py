@@ -77,5 +77,8 @@ class Step(Stage):
     @contextmanager
     def open(self, context: StepContext) -> Iterator[StepSession]:
         """Hold the step's state; yield the session that is called with each batch."""
+        yield self.session(context)
+
+    def session(self, context: StepContext) -> StepSession:
+        """Return the session; a shorter way than `open` where nothing has to be closed."""
         raise undefined(self, "open")
-        yield  # makes this a generator, as overriding methods are

@@ -219,9 +219,7 @@ class Mix(PooledStage):
         raise undefined(self, "apply")
 
     @contextmanager
-    def open(
-        self, worker: Worker
-    ) -> Iterator[Callable[[Sample, Sequence[Sample], Rng], Sample]]:
+    def open(self, worker: Worker) -> Iterator[Callable[[Sample, Sequence[Sample], Rng], Sample]]:
         """Hold resources for one worker, in it; yield the function to call."""
         yield self.apply
 

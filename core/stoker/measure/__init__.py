@@ -1,1 +1,1 @@
-"""."""
+"""Measurement: meters per stage and worker, thread and host counters, windows."""

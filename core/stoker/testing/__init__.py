@@ -20,7 +20,8 @@ def apply(
 ) -> Any:
     """Return what a stage makes of one sample (or batch), opened and closed as in a worker."""
     rng = Rng(seed, stage.name).move(epoch, position)
-    with stage.open(Worker(stage.name)) as function:
+    opened: Any = stage.open(Worker(stage.name))
+    with opened as function:
         result = function(item, rng)
         return list(result) if isinstance(stage, Expand) else result
 
@@ -38,11 +39,10 @@ def order(source: Source, *, epoch: int = 0, seed: int = 0) -> list[Any]:
     return list(source.addresses(epoch, Rng(seed, source.name).move(epoch, 0)))
 
 
-def read_all(
-    source: Source | StreamSource, *, epoch: int = 0, seed: int = 0
-) -> Iterator[Sample]:
+def read_all(source: Source | StreamSource, *, epoch: int = 0, seed: int = 0) -> Iterator[Sample]:
     """Yield the samples of an epoch, in order."""
-    with source.open(Worker(source.name)) as read:
+    opened: Any = source.open(Worker(source.name))
+    with opened as read:
         if isinstance(source, Source):
             for address in order(source, epoch=epoch, seed=seed):
                 yield read(address)
@@ -63,9 +63,8 @@ def check_stage(stage: Stage) -> None:
     assert cls.__doc__, f"{cls.__name__} has no docstring"
     assert dataclasses.is_dataclass(stage), f"{cls.__name__} is no dataclass"
     params: Any = cls.__dict__.get("__dataclass_params__")
-    assert params is not None and params.frozen, (
-        f"{cls.__name__} must be decorated with @dataclass(frozen=True)"
-    )
+    decorated = params is not None and params.frozen
+    assert decorated, f"{cls.__name__} must be decorated with @dataclass(frozen=True)"
     wrong = list(faults(stage))
     assert not wrong, f"{cls.name}: {wrong}"
     try:

@@ -1,0 +1,61 @@
+"""Samples that wait for a batch, and the batches that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from stoker.engine.jobs import Chunk
+from stoker.sample import Sample
+from stoker.stages import Gather
+
+
+class Gathering:
+    """Applies a gather's decisions to samples as they arrive, in order."""
+
+    def __init__(self, gather: Gather) -> None:
+        self._gather = gather
+        self._all_alike = type(gather).size is Gather.size
+        self.waiting: list[Sample] = []
+        self._sizes: list[Any] = []
+        self.nbytes = 0.0
+        """Bytes that wait."""
+
+    def measure(self, chunk: Chunk) -> None:
+        """Note what the decision needs to know of a chunk's samples; run by any worker."""
+        if not self._all_alike:
+            chunk.sizes = [self._gather.size(sample) for sample in chunk.samples]
+
+    def add(self, chunk: Chunk) -> None:
+        """Take a chunk's samples up."""
+        self.waiting += chunk.samples
+        self._sizes += chunk.sizes if chunk.sizes is not None else [1] * len(chunk.samples)
+        self.nbytes += chunk.nbytes
+
+    def batches(self, more: bool) -> Iterator[tuple[list[Sample], int]]:
+        """Yield the batches to make now, each with its bytes; `more` samples may come."""
+        if not self.waiting:
+            return
+        taken: list[int] = []
+        each = self.nbytes / len(self.waiting)
+        for group in self._gather.group(self._sizes, more):
+            taken += group
+            yield [self.waiting[i] for i in group], int(each * len(group))
+        self._drop(taken, each)
+
+    def drop_all(self) -> int:
+        """Let all that waits go; return how many samples that were."""
+        count = len(self.waiting)
+        self.waiting, self._sizes, self.nbytes = [], [], 0.0
+        return count
+
+    def _drop(self, indices: Sequence[int], each: float) -> None:
+        if not indices:
+            return
+        self.nbytes -= each * len(indices)
+        if list(indices) == list(range(len(indices))):
+            del self.waiting[: len(indices)], self._sizes[: len(indices)]
+            return
+        gone = set(indices)
+        self.waiting = [item for i, item in enumerate(self.waiting) if i not in gone]
+        self._sizes = [item for i, item in enumerate(self._sizes) if i not in gone]

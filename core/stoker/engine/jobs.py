@@ -1,0 +1,127 @@
+"""What is handed over: chunks of samples, batches, and the marks between epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from stoker.engine.ledger import Ledger
+from stoker.errors import RunError
+from stoker.sample import Address, Batch, Origin, Sample, origin_of
+
+if TYPE_CHECKING:
+    from stoker.engine.flow import Flow
+    from stoker.engine.segment import Segment
+
+
+class Job:
+    """One hand-over. It belongs to one thread at a time, so it needs no lock."""
+
+    __slots__ = (
+        "ends_epoch",
+        "epoch",
+        "error",
+        "flow",
+        "index",
+        "measured",
+        "nbytes",
+        "segment",
+        "tally",
+        "work_ns",
+    )
+
+    def __init__(self, flow: Flow, index: int, epoch: int) -> None:
+        self.flow = flow
+        self.index = index
+        """Its number in its section: results come out in this order."""
+        self.epoch = epoch
+        self.segment: Segment | None = None
+        """Who works on it next; None when its section is through with it."""
+        self.error: RunError | None = None
+        """What ends the run once all that lies before it was delivered."""
+        self.nbytes = 0
+        """Bytes it is accounted with in the flow, an estimate until it has been through."""
+        self.measured = 0
+        """Bytes it was found to hold."""
+        self.work_ns = 0
+        """Time that stages spent on it."""
+        self.tally = Ledger()
+        """Fates that samples met in this job."""
+        self.ends_epoch = False
+        """It carries nothing and marks that an epoch is over."""
+
+    @property
+    def size(self) -> int:
+        """Samples that it holds."""
+        return 0
+
+
+class Chunk(Job):
+    """Neighbouring samples of one epoch, with their positions as columns."""
+
+    __slots__ = ("addresses", "asked", "order", "parts", "positions", "samples", "sizes")
+
+    def __init__(
+        self, flow: Flow, index: int, epoch: int, order: Sequence[Address], first: int, count: int
+    ) -> None:
+        super().__init__(flow, index, epoch)
+        self.order = order
+        """All addresses of the epoch (empty for streams)."""
+        addresses: Any = order[first : first + count]
+        # Plain ints: stages index and hash them faster than NumPy's.
+        self.addresses: Sequence[Address] = (
+            addresses.tolist() if hasattr(addresses, "tolist") else addresses
+        )
+        self.asked = count
+        self.positions: Sequence[int] = range(first, first + count)
+        self.parts: list[int] | None = None
+        """Which part of an expanded sample each one is, or None where nothing was expanded."""
+        self.samples: list[Sample] = []
+        self.sizes: list[Any] | None = None
+        """What the gather needs to know of each sample."""
+
+    @property
+    def size(self) -> int:
+        return len(self.samples)
+
+    def keep(self, indices: Sequence[int]) -> None:
+        """Keep only the samples at these indices, in every column."""
+        self.samples = [self.samples[i] for i in indices]
+        self.positions = [self.positions[i] for i in indices]
+        if self.parts is not None:
+            self.parts = [self.parts[i] for i in indices]
+
+
+class BatchJob(Job):
+    """One batch on its way, from a list of samples to what the consumer receives."""
+
+    __slots__ = ("_origin", "batch", "count", "number", "samples")
+
+    def __init__(
+        self, flow: Flow, index: int, epoch: int, number: int, samples: list[Sample]
+    ) -> None:
+        super().__init__(flow, index, epoch)
+        self.number = number
+        """Its number in the epoch."""
+        self.samples = samples
+        self.count = len(samples)
+        self.batch: Batch = None
+        self._origin: Origin | None = None
+
+    @property
+    def size(self) -> int:
+        return self.count
+
+    def release_samples(self) -> None:
+        """Let go of the samples, whose data the batch holds now; remember where they came from."""
+        self._origin = self.origin()
+        self.samples = []
+
+    def origin(self) -> Origin:
+        """Return where the batch's samples came from, for messages."""
+        if self._origin is not None:
+            return self._origin
+        first, last = origin_of(self.samples[0]), origin_of(self.samples[-1])
+        if len(self.samples) == 1:
+            return first
+        return Origin(key=f"{first.key} … {last.key} ({len(self.samples)} samples of one batch)")

@@ -1,0 +1,73 @@
+"""The sample ledger: every sample that was read has exactly one fate."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from stoker.errors import LedgerError
+
+
+@dataclass
+class Ledger:
+    """Counts of samples. `read` is counted by the read stage, the fates where they happen."""
+
+    read: int = 0
+    """Samples that the source was asked for."""
+    expanded: int = 0
+    """Extra samples that expanding stages made."""
+    delivered: int = 0
+    """Given to the consumer."""
+    filtered: int = 0
+    """Dropped by a stage that filters."""
+    quarantined: int = 0
+    """Failed, noted and left out."""
+    failed: int = 0
+    """Failed and stopped the run."""
+    dropped_tail: int = 0
+    """Left over at an epoch's end, too few for a batch."""
+    unused: int = 0
+    """Prefetched and not wanted any more: the run stopped, or an iteration was left."""
+
+    @property
+    def fates(self) -> int:
+        """All samples whose fate is known."""
+        return (
+            self.delivered
+            + self.filtered
+            + self.quarantined
+            + self.failed
+            + self.dropped_tail
+            + self.unused
+        )
+
+    @property
+    def balanced(self) -> bool:
+        """Every sample read or made has a fate, and none has two."""
+        return self.fates == self.read + self.expanded
+
+    def check(self) -> None:
+        """Raise `LedgerError` where a sample was lost or counted twice."""
+        if not self.balanced:
+            off = self.read + self.expanded - self.fates
+            raise LedgerError(
+                f"the sample ledger is off by {off}: {self}; this is a fault of the engine or of "
+                "a stage that changes the number of samples behind its back"
+            )
+
+    def add(self, other: Ledger) -> None:
+        """Add another ledger's counts to this one."""
+        for name, count in asdict(other).items():
+            setattr(self, name, getattr(self, name) + count)
+
+    def to_dict(self) -> dict[str, int | bool]:
+        """Return the counts, JSON-able, with `balanced`."""
+        return {**asdict(self), "balanced": self.balanced}
+
+    def __str__(self) -> str:
+        fates = [
+            f"{name.replace('_', ' ')} {count}"
+            for name, count in asdict(self).items()
+            if name not in ("read", "expanded") and (count or name == "delivered")
+        ]
+        extra = f" + expanded {self.expanded}" if self.expanded else ""
+        return f"read {self.read}{extra} = {' + '.join(fates)}"

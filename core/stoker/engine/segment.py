@@ -1,0 +1,280 @@
+"""A segment: neighbouring stages that share workers, and the buffer before them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from time import perf_counter_ns, sleep
+from typing import Any
+
+from stoker.engine.failures import Failures
+from stoker.engine.jobs import Job
+from stoker.engine.runners import (
+    AssembleRunner,
+    BatchRunner,
+    ChunkRunner,
+    ExpandRunner,
+    MixRunner,
+    ReadRunner,
+    StreamRunner,
+)
+from stoker.errors import RunError, SampleError, StokerError
+from stoker.measure.meter import Gauge, Meter, WaitMeter
+from stoker.measure.snapshot import SegmentCounters
+from stoker.measure.threads import thread_time
+from stoker.stages import (
+    BatchMap,
+    Executor,
+    Expand,
+    Gather,
+    Mix,
+    PooledStage,
+    Source,
+    StreamSource,
+    Worker,
+)
+
+Mailbox = SimpleQueue[Job]
+"""What the consumer listens to: finished jobs, and jobs for segments it runs itself."""
+
+
+@dataclass
+class WorkerState:
+    """One worker as its readers see it."""
+
+    index: int
+    meters: dict[str, Meter]
+    waits: WaitMeter = field(default_factory=WaitMeter)
+    thread: threading.Thread | None = None
+    runqueue_ns: int | None = None
+    """As last read: a thread that has ended tells no more."""
+
+
+class Segment:
+    """Workers, the stages they run, and the queue that feeds them.
+
+    Args:
+        index: its number in the plan.
+        stages: unique name and stage, in order.
+        upstream: the stages before this segment, for a `Mix` to run again.
+        executor: "thread", or "inline" for the consumer itself.
+        num_workers: how many threads.
+        failures: the policy for failing samples.
+        seed: of the run.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        stages: Sequence[tuple[str, PooledStage]],
+        upstream: Sequence[tuple[str, PooledStage]],
+        executor: Executor,
+        num_workers: int,
+        failures: Failures,
+        seed: int,
+    ) -> None:
+        self.index, self.stages, self.executor = index, stages, executor
+        self.next: Segment | None = None
+        """Where finished jobs go; None at a section's end."""
+        self._upstream, self._failures, self._seed = upstream, failures, seed
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self.fill = Gauge(perf_counter_ns())
+        """Jobs that wait before this segment."""
+        count = num_workers if executor == "thread" else 1
+        self.workers = [WorkerState(i, {name: Meter() for name, _ in stages}) for i in range(count)]
+        self._mailbox: Mailbox | None = None
+        self.waits_for_output: Callable[[Segment], bool] = lambda segment: False
+        """Tells an idle worker what it waits for; the present flow knows."""
+        self._inline = ExitStack()
+        self._runners: list[Callable[[Any], None]] | None = None
+
+    # -- life ----------------------------------------------------------------------
+
+    def deliver_to(self, mailbox: Mailbox) -> None:
+        """Let an inline segment put its jobs into the consumer's mailbox."""
+        if self.executor == "inline":
+            self._mailbox = mailbox
+
+    def start(self) -> None:
+        """Start the workers, if it has any of its own."""
+        if self.executor == "inline":
+            return
+        for state in self.workers:
+            state.thread = threading.Thread(
+                target=self._work,
+                args=(state,),
+                name=f"stoker-{self.index}.{state.index}",
+                daemon=True,
+            )
+            state.thread.start()
+
+    def stop(self) -> None:
+        """Ask the workers to end once their present job is done."""
+        for state in self.workers:
+            if state.thread is not None:
+                self._queue.put(None)
+        self._inline.close()
+        self._runners = None
+
+    def join(self, deadline_ns: int) -> list[str]:
+        """Wait for the workers until a deadline; return the names of those still busy."""
+        for state in self.workers:
+            if state.thread is not None and state.thread is not threading.current_thread():
+                state.thread.join(max(deadline_ns - perf_counter_ns(), 0) / 1e9)
+        return [
+            f"{state.thread.name} ({', '.join(name for name, _ in self.stages)})"
+            for state in self.workers
+            if state.thread is not None and state.thread.is_alive()
+        ]
+
+    def finish_present_jobs(self, timeout_s: float) -> None:
+        """Wait until the workers are idle; jobs of a cancelled flow pass through unworked."""
+        deadline_ns = perf_counter_ns() + int(timeout_s * 1e9)
+        while self.executor == "thread" and self.active and perf_counter_ns() < deadline_ns:
+            sleep(0.0002)
+
+    def counters(self, now_ns: int) -> SegmentCounters:
+        """Return the sum of the workers' counters. Read from outside the workers."""
+        waits = [state.waits.read(now_ns) for state in self.workers]
+        queued: list[int | None] = []
+        for state in self.workers:
+            thread = state.thread
+            if thread is not None and thread.is_alive() and thread.ident and thread.native_id:
+                state.runqueue_ns = thread_time(thread.ident, thread.native_id).runqueue_ns
+            queued.append(state.runqueue_ns)
+        known = [value for value in queued if value is not None]
+        return SegmentCounters(
+            sum(input_ns for input_ns, _ in waits),
+            sum(output_ns for _, output_ns in waits),
+            sum(known) if known else None,
+            self.fill.area(now_ns),
+        )
+
+    # -- hand-over -----------------------------------------------------------------
+
+    def put(self, job: Job) -> None:
+        """Queue a job for this segment. Never blocks: what is in flight is bounded by the flow."""
+        job.segment = self
+        if self._mailbox is not None:
+            self._mailbox.put(job)
+            return
+        with self._lock:
+            self.fill.change(1, perf_counter_ns())
+        self._queue.put(job)
+
+    @property
+    def active(self) -> bool:
+        """It has work: queued, or under way."""
+        return self.fill.level > 0 or any(not state.waits.since_ns for state in self.workers)
+
+    def run_inline(self, job: Job) -> None:
+        """Work on a job in the consumer's thread."""
+        if self._runners is None:
+            try:
+                self._runners = self._open(self.workers[0], self._inline)
+            except Exception as error:
+                self._broken(job, error)
+                return
+        self._through(job, self._runners)
+
+    def _work(self, state: WorkerState) -> None:
+        limit_intra_op_threads()
+        with ExitStack() as stack:
+            runners: list[Callable[[Any], None]] | None = None
+            broken: Exception | None = None
+            try:
+                runners = self._open(state, stack)
+            except Exception as error:
+                broken = error
+            while (job := self._get(state.waits)) is not None:
+                if runners is None:
+                    assert broken is not None
+                    self._broken(job, broken)
+                else:
+                    self._through(job, runners)
+                # A worker that waits must not keep what it worked on alive.
+                del job
+
+    def _get(self, waits: WaitMeter) -> Job | None:
+        try:
+            job = self._queue.get_nowait()
+        except Empty:
+            waits.waits_for_output = self.waits_for_output(self)
+            waits.since_ns = perf_counter_ns()
+            job = self._queue.get()
+            waits.end(perf_counter_ns())
+        if job is not None:
+            with self._lock:
+                self.fill.change(-1, perf_counter_ns())
+        return job
+
+    def _through(self, job: Job, runners: Sequence[Callable[[Any], None]]) -> None:
+        flow = job.flow
+        if not flow.cancelled:
+            try:
+                for run in runners:
+                    run(job)
+            except Exception as error:  # a fault of ours: it must reach the consumer too
+                job.error = RunError(f"segment {self.index} broke: {type(error).__name__}: {error}")
+                job.error.__cause__ = error
+        flow.advance(job)
+
+    def _broken(self, job: Job, error: Exception) -> None:
+        """Hand the error of a stage that could not be opened to the consumer."""
+        names = ", ".join(name for name, _ in self.stages)
+        if isinstance(error, StokerError) and not isinstance(error, SampleError):
+            message = str(error)
+        else:
+            message = f"{type(error).__name__}: {error}"
+        job.error = RunError(f"a worker of {names} could not start: {message}")
+        job.error.__cause__ = error
+        job.flow.advance(job)
+
+    # -- stages --------------------------------------------------------------------
+
+    def _open(self, state: WorkerState, stack: ExitStack) -> list[Callable[[Any], None]]:
+        runners: list[Callable[[Any], None]] = []
+        for position, (name, stage) in enumerate(self.stages):
+            worker = Worker(name, state.index, len(self.workers), self.executor)
+            function = stack.enter_context(_opened(stage, worker))
+            common: tuple[Any, ...] = (stage, name, function, state.meters[name], self._failures)
+            if isinstance(stage, Mix):
+                before = [*self._upstream, *self.stages[:position]]
+                opened = [
+                    (other, stack.enter_context(_opened(upstream, worker)))
+                    for other, upstream in before
+                ]
+                runners.append(MixRunner(*common, seed=self._seed, upstream=opened))
+            else:
+                runners.append(_runner_of(stage)(*common, self._seed))
+        return runners
+
+
+def _opened(stage: PooledStage, worker: Worker) -> Any:
+    return stage.open(worker)  # type: ignore[attr-defined]  # each family has its own open()
+
+
+def _runner_of(stage: PooledStage) -> Callable[..., Callable[[Any], None]]:
+    families: list[tuple[type[PooledStage], Callable[..., Callable[[Any], None]]]] = [
+        (Source, ReadRunner),
+        (StreamSource, StreamRunner),
+        (Expand, ExpandRunner),
+        (Gather, AssembleRunner),
+        (BatchMap, BatchRunner),
+    ]
+    return next((runner for family, runner in families if isinstance(stage, family)), ChunkRunner)
+
+
+def limit_intra_op_threads() -> None:
+    """Hold torch's own threads to one in the calling worker, where torch is loaded.
+
+    Workers are the parallelism: a pool of threads inside each would fight them for cores.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)

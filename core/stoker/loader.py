@@ -1,0 +1,393 @@
+"""The loader: a planned pipeline at work, its step left out, for anybody's loop.
+
+    with pipeline as loader:
+        for batch in loader:
+            ...
+
+Each iteration is one epoch. The receiver owns what it receives.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter_ns, process_time_ns, thread_time_ns
+from types import TracebackType
+from typing import Any
+
+from stoker.engine import checks
+from stoker.engine.failures import Failures
+from stoker.engine.flow import Flow, Limits
+from stoker.engine.jobs import BatchJob, Chunk, Job
+from stoker.engine.ledger import Ledger
+from stoker.engine.plan import Plan, make_plan
+from stoker.engine.segment import Segment
+from stoker.errors import UsageError
+from stoker.measure.meter import Meter, Totals, WaitMeter
+from stoker.measure.snapshot import (
+    Report,
+    SegmentCounters,
+    Snapshot,
+    StageFacts,
+    report_between,
+)
+from stoker.pipeline import Pipeline, Quarantine
+from stoker.stages import PooledStage, Source
+
+# What cooperates returns within this; what does not is named.
+CLOSE_TIMEOUT_S = 5.0
+CONSUMER = "consumer"
+
+
+class Consumer:
+    """The last stage, as the loader sees it: the time between two `next()`."""
+
+    def __init__(self) -> None:
+        self.meter = Meter()
+        self.waits = WaitMeter()
+        """Waiting for a batch."""
+        self._left_ns = self._left_cpu_ns = 0
+        self._items = 0
+
+    def hand_over(self, items: int) -> None:
+        """The consumer gets items and goes its way."""
+        self._items = items
+        self._left_ns, self._left_cpu_ns = perf_counter_ns(), thread_time_ns()
+
+    def come_back(self) -> None:
+        """The consumer is back for more."""
+        if self._left_ns:
+            wall, cpu = perf_counter_ns() - self._left_ns, thread_time_ns() - self._left_cpu_ns
+            self.meter.add(self._items, self._items, wall, max(cpu, 0), 0)
+            self._left_ns = 0
+
+
+class Loader:
+    """A pipeline at work. Iterate it as often as there are epochs; close it when done.
+
+    Args:
+        pipeline: what to load, or its plan.
+        quarantine: file for quarantined samples (JSON lines), or None to keep them in memory.
+
+    Raises:
+        PlanError: all that is wrong with the pipeline, at once.
+    """
+
+    def __init__(self, pipeline: Pipeline | Plan, *, quarantine: Path | None = None) -> None:
+        self.plan = pipeline if isinstance(pipeline, Plan) else make_plan(pipeline)
+        options = self.plan.pipeline.options
+        self.failures = Failures(options.on_error, quarantine)
+        self.segments = self._make_segments()
+        self.consumer = Consumer()
+        self._ledger_before = Ledger()  # fates of flows that ended
+        self._flow: Flow | None = None
+        self._mid_epoch = False
+        self._epoch = 0
+        self._closed = False
+        self._flow_end = 0
+        self._peak_bytes = 0
+        self._started = False
+        self._first: Snapshot | None = None
+        # Threads hold no reference to the loader, so that losing it closes it.
+        self._finalizer = weakref.finalize(self, _stop, self.segments, None)
+
+    def _make_segments(self) -> list[Segment]:
+        plan = self.plan
+        named = list(zip(plan.names, plan.stages, strict=True))
+        made = []
+        for part in plan.segments:
+            stages = [named[i] for i in part.stages]
+            if part.part == "step":
+                continue
+            before = named[: part.stages[0]]
+            made.append(
+                Segment(
+                    part.index,
+                    [(name, stage) for name, stage in stages if isinstance(stage, PooledStage)],
+                    [(name, stage) for name, stage in before if isinstance(stage, PooledStage)],
+                    part.executor,
+                    part.num_workers,
+                    self.failures,
+                    plan.pipeline.options.seed,
+                )
+            )
+        return made
+
+    # -- iterating -----------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        flow = self._begin_epoch()
+        consumer = self.consumer
+        while True:
+            job = self._next_job(flow)
+            if job.ends_epoch:
+                break
+            if isinstance(job, BatchJob):
+                if job.count:
+                    flow.ledger.delivered += job.count
+                    consumer.hand_over(job.count)
+                    batch, job.batch = job.batch, None
+                    yield batch
+                    # The receiver owns the batch: nothing here keeps it alive.
+                    del batch
+                    consumer.come_back()
+            else:
+                assert isinstance(job, Chunk)
+                yield from self._samples_of(job, flow)
+            if job.error is not None:
+                error = job.error
+                del job
+                self._abandon()
+                raise error
+        self._mid_epoch = False
+        self._epoch += 1
+        if self._epoch >= self._flow_end:
+            self._retire_flow()
+
+    def _samples_of(self, chunk: Chunk, flow: Flow) -> Iterator[Any]:
+        """Yield a chunk's samples; those that the consumer did not take are unused."""
+        samples = chunk.samples
+        self.consumer.hand_over(len(samples))
+        given = 0
+        try:
+            for given, sample in enumerate(samples, 1):  # noqa: B007 - counts on a break too
+                yield sample
+        finally:
+            flow.ledger.delivered += given
+            flow.ledger.unused += len(samples) - given
+            self.consumer.come_back()
+
+    def _next_job(self, flow: Flow) -> Job:
+        """Wait for the next finished job, working on inline segments meanwhile."""
+        mailbox, waits = flow.mailbox, self.consumer.waits
+        try:
+            while True:
+                if self._flow is not flow:
+                    raise UsageError(
+                        "this iteration was ended by a newer one, by set_epoch or by close; "
+                        "a loader delivers one epoch at a time"
+                    )
+                if mailbox.empty():
+                    waits.since_ns = perf_counter_ns()
+                    job = mailbox.get()
+                    waits.end(perf_counter_ns())
+                else:
+                    job = mailbox.get()
+                segment = job.segment
+                if segment is None:
+                    flow.take(job)
+                    return job
+                segment.run_inline(job)
+        except BaseException:
+            # Ctrl-C, or a fault of ours: the flow is in an unknown state.
+            waits.since_ns = 0
+            if self._flow is flow:
+                self._abandon()
+            raise
+
+    def _begin_epoch(self) -> Flow:
+        if self._closed:
+            raise UsageError("this loader is closed; make a new one (with pipeline as loader: ...)")
+        if self._mid_epoch:  # the last iteration was left: its epoch is over
+            self._abandon()
+            self._epoch += 1
+        if self._flow is None:
+            self._start_flow()
+        self._mid_epoch = True
+        assert self._flow is not None
+        return self._flow
+
+    def _start_flow(self) -> None:
+        plan = self.plan
+        parts = {part.index: part for part in plan.segments}
+        samples = [s for s in self.segments if parts[s.index].part == "samples"]
+        batches = [s for s in self.segments if parts[s.index].part == "batches"]
+        threads = sum(
+            parts[s.index].num_workers for s in samples if parts[s.index].executor == "thread"
+        )
+        options = plan.pipeline.options
+        # Known epochs follow one another without a pause; beyond them each starts by itself.
+        self._flow_end = max(options.epochs, self._epoch + 1)
+        self._flow = flow = Flow(
+            (plan.names[0], plan.source),
+            plan.gather,
+            samples,
+            batches,
+            Limits(plan.prefetch_bytes, options.prefetch_batches, threads),
+            options.in_order,
+            options.seed,
+            (self._epoch, self._flow_end),
+        )
+        for segment in self.segments:
+            segment.waits_for_output = flow.waits_for_output
+            segment.deliver_to(flow.mailbox)
+            if not self._started:
+                segment.start()
+        if not self._started:
+            self._first = self.snapshot()
+        self._started = True
+        flow.begin()
+
+    def _abandon(self) -> None:
+        """Leave the present flow: what is in flight is unused."""
+        if self._flow is not None:
+            self._flow.cancel()
+            self._retire_flow()
+        self._mid_epoch = False
+
+    def _retire_flow(self) -> None:
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            for segment in self.segments:
+                segment.finish_present_jobs(CLOSE_TIMEOUT_S)
+            self._settle(flow)
+
+    def _settle(self, flow: Flow) -> None:
+        flow.settle()
+        self._ledger_before.add(flow.ledger)
+        self._peak_bytes = max(self._peak_bytes, flow.peak_bytes)
+
+    # -- what it knows -------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return the batches (without a gather: samples) of an epoch.
+
+        Raises:
+            TypeError: only reading tells, and why.
+        """
+        plan = self.plan
+        why = checks.samples_are_exact(plan.stages)
+        if isinstance(plan.pipeline.options.on_error, Quarantine):
+            why = why or "failing samples are quarantined"
+        if not why and isinstance(plan.source, Source) and plan.samples is not None:
+            if plan.gather is None:
+                return plan.samples
+            batches = plan.gather.batches(plan.samples)
+            if batches is not None:
+                return batches
+            why = f"{plan.gather.name} makes batches by size"
+        raise TypeError(f"the length of {plan.pipeline.name} is not known before reading: {why}")
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration delivers, or the present one does."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration be this epoch. Without it, epochs advance by themselves."""
+        if self._mid_epoch or self._flow is not None:
+            self._abandon()
+        self._epoch = epoch
+
+    @property
+    def ledger(self) -> Ledger:
+        """The fates of all samples so far. It balances once no epoch is under way."""
+        total = Ledger()
+        total.add(self._ledger_before)
+        if self._flow is not None:
+            total.add(self._flow.ledger)
+        source = self.plan.names[0]
+        total.read = sum(
+            state.meters[source].items_in
+            for segment in self.segments[:1]
+            for state in segment.workers
+        )
+        return total
+
+    @property
+    def flow(self) -> Flow | None:
+        """The flow under way, for readers of its gauges."""
+        return self._flow
+
+    @property
+    def facts(self) -> list[StageFacts]:
+        """What is fixed about each stage, the consumer last."""
+        plan = self.plan
+        facts = [
+            StageFacts(
+                plan.names[i], plan.stages[i].kind, part.index, part.executor, part.num_workers
+            )
+            for part in plan.segments
+            for i in part.stages
+        ]
+        if plan.step is None:
+            facts.append(StageFacts(CONSUMER, CONSUMER, len(plan.segments), "inline", 1))
+        return facts
+
+    def snapshot(self) -> Snapshot:
+        """Return all counters as they stand now, to subtract from later ones."""
+        now_ns, flow = perf_counter_ns(), self._flow
+        stages = {
+            name: Totals.of([state.meters[name] for state in segment.workers])
+            for segment in self.segments
+            for name, _ in segment.stages
+        }
+        segments = {segment.index: segment.counters(now_ns) for segment in self.segments}
+        last = self.facts[-1]
+        stages[last.name] = Totals.of([self.consumer.meter])
+        waited_ns, _ = self.consumer.waits.read(now_ns)
+        segments[last.segment] = SegmentCounters(input_wait_ns=waited_ns)
+        return Snapshot(
+            now_ns,
+            process_time_ns(),
+            stages,
+            segments,
+            flow.ready.area(now_ns) if flow is not None else 0,
+            flow.bytes if flow is not None else 0,
+            max(self._peak_bytes, flow.peak_bytes if flow is not None else 0),
+        )
+
+    def report(self) -> Report:
+        """Return what each stage did since the first iteration, with the consumer as the last."""
+        now = self.snapshot()
+        return self.report_between(self._first or now, now)
+
+    def report_between(self, before: Snapshot, after: Snapshot) -> Report:
+        """Return what each stage did between two snapshots."""
+        name, ledger = self.plan.pipeline.name, self.ledger.to_dict()
+        return report_between(name, self.facts, before, after, ledger)
+
+    # -- the end -------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop all workers. Can be called any number of times; returns within seconds."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._flow is not None:
+            self._flow.cancel()
+        self._finalizer.detach()
+        stuck = _stop(self.segments, CLOSE_TIMEOUT_S)
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            self._settle(flow)
+        if stuck:
+            warnings.warn(
+                f"{len(stuck)} workers did not return within {CLOSE_TIMEOUT_S:g} s and are left "
+                f"behind: {'; '.join(stuck)}. A stage of theirs blocks",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _stop(segments: list[Segment], timeout_s: float | None) -> list[str]:
+    """End all workers; return those that did not come back in time."""
+    for segment in segments:
+        segment.stop()
+    if timeout_s is None:  # losing the last reference must not wait
+        return []
+    deadline_ns = perf_counter_ns() + int(timeout_s * 1e9)
+    return [name for segment in segments for name in segment.join(deadline_ns)]

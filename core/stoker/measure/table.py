@@ -1,0 +1,68 @@
+"""The per-stage table as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stoker.measure.snapshot import Report, StageRow
+
+HEADER = ("stage", "kind", "workers", "items/s", "service", "cpu", "p99", "MB/s", "wait in", "out")
+
+
+def table(report: Report) -> str:
+    """Return a report as a plain table with its ledger below."""
+    rows = [HEADER, *(cells(row) for row in report.stages)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    lines = []
+    for row in rows:
+        first = [row[0].ljust(widths[0]), row[1].ljust(widths[1])]
+        rest = [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
+        lines.append("  ".join([*first, *rest]).rstrip())
+    lines.append(f"ledger: {fates(report.ledger)}")
+    return "\n".join(lines)
+
+
+def cells(row: StageRow) -> tuple[str, ...]:
+    """Return a stage's row as text: times per item, waits as a share of its workers' time."""
+    workers = "inline" if row.executor == "inline" else f"{row.num_workers} {row.executor}"
+    return (
+        row.name,
+        row.kind,
+        workers,
+        number(row.items_per_s),
+        duration(row.service_ms),
+        duration(row.cpu_ms),
+        duration(row.p99_ms),
+        number(row.mbytes_per_s),
+        f"{row.data_wait_share:.0%}",
+        f"{row.output_wait_share:.0%}",
+    )
+
+
+def fates(ledger: Mapping[str, Any]) -> str:
+    """Return a ledger as one line: what was read, and what became of it."""
+    parts = [
+        f"{name.replace('_', ' ')} {count:,}"
+        for name, count in ledger.items()
+        if name not in ("read", "expanded", "balanced") and (count or name == "delivered")
+    ]
+    extra = f" + expanded {ledger['expanded']:,}" if ledger.get("expanded") else ""
+    state = "" if ledger.get("balanced") else " (not balanced)"
+    return f"read {ledger['read']:,}{extra} = {' + '.join(parts)}{state}"
+
+
+def duration(milliseconds: float | None) -> str:
+    """Return a duration with three digits and its unit, "-" where it is not known."""
+    if milliseconds is None:
+        return "-"
+    for unit, size in (("s", 1000.0), ("ms", 1.0), ("µs", 1e-3), ("ns", 1e-6)):
+        if milliseconds >= size or unit == "ns":
+            value = milliseconds / size
+            return f"{value:.2f} {unit}" if value < 10 else f"{value:.3g} {unit}"
+    return "-"
+
+
+def number(value: float) -> str:
+    """Return a rate with three digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"

@@ -1,0 +1,51 @@
+"""Resizing of whole pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stoker.parameters import param
+from stoker.rng import Rng
+from stoker.sample import Sample
+from stoker.stages import Map, Surroundings
+from stoker_plugins.augment.picture import Size, height_width, picture_of, size_faults
+from stoker_plugins.augment.resample import Box, resize
+
+
+def resized_shape(height: int, width: int, size: Size) -> tuple[int, int]:
+    """Return the (height, width) that a picture gets; one number sets its shorter side."""
+    if not isinstance(size, int):
+        return height_width(size)
+    short, long = min(height, width), max(height, width)
+    longer = size * long // short
+    return (size, longer) if height <= width else (longer, size)
+
+
+@dataclass(frozen=True)
+class Resize(Map):
+    """Resize a picture bilinearly: array (H, W, C) to (height, width, C)."""
+
+    name: ClassVar[str] = "augment.resize"
+    kind: ClassVar[str] = "augment"
+    example: ClassVar[str] = "augment.Resize(256)"
+
+    size: int | tuple[int, int] = param(
+        help="shorter side, the aspect is kept; or exact (height, width)", unit="px", minimum=1
+    )
+    antialias: bool = param(True, "average over source pixels when shrinking")
+    field: str = param("image", "field that holds the picture")
+
+    def check(self, around: Surroundings) -> Iterable[str]:
+        """Yield what is wrong with the size."""
+        return size_faults(self.size)
+
+    def apply(self, sample: Sample, rng: Rng) -> Sample:
+        """Return the sample with its picture resized."""
+        image = picture_of(sample, self.field)
+        height, width = image.shape[:2]
+        shape = resized_shape(height, width, self.size)
+        whole = Box(0, 0, height, width)
+        sample[self.field] = resize(image, whole, shape, antialias=self.antialias)
+        return sample

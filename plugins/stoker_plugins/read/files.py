@@ -1,0 +1,91 @@
+"""Pictures in class folders, one file a sample."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from stoker.errors import UsageError, describe_given
+from stoker.parameters import faults, param
+from stoker.rng import Rng
+from stoker.sample import Address, Origin, Sample
+from stoker.stages import Caution, Source, Surroundings, Worker
+from stoker_plugins.read.keys import fields_in_lower_case
+from stoker_plugins.read.listing import Listing, PackedPaths, scan
+from stoker_plugins.read.order import order
+
+EXTENSIONS = ("jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm", "avif")
+
+
+@dataclass(frozen=True)
+class Files(Source):
+    """Reads files from `root/CLASS/**/NAME.EXTENSION`, one sample each.
+
+    A sample holds the file's bytes under its extension in lower case, and `cls`, the
+    number of its class: the place of its folder in the sorted names of all class
+    folders (`classes`). Its key is its path under `root` up to the extension, which
+    here begins at the last dot: `photo.2020.01.jpg` is a file's name, not a set of
+    fields. Hidden files and folders are left out.
+
+    The tree is listed once, in the process that plans; workers get paths.
+    """
+
+    name: ClassVar[str] = "read.files"
+    example: ClassVar[str] = 'read.Files("photos/train", shuffle=True)'
+
+    root: str | Path = param(help="folder that holds one folder for each class")
+    extensions: tuple[str, ...] = param(EXTENSIONS, "endings to read, in any case")
+    shuffle: bool = param(False, "another order in each epoch")
+
+    def check(self, around: Surroundings) -> Iterable[str]:
+        """Yield what is wrong with the tree."""
+        if any(faults(self)):
+            return
+        yield from self._problems
+        if not self._problems:
+            for name in self._listing.empty_classes:
+                yield Caution(
+                    f"class folder {name!r} in {str(self.root)!r} holds no file to read; "
+                    "it still counts as a class"
+                )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes; a sample's `cls` is an index into them."""
+        return self._listing.classes
+
+    def addresses(self, epoch: int, rng: Rng) -> Sequence[Address]:
+        """Return this epoch's order: pairs of class number and path under `root`, packed."""
+        if self._problems:
+            raise UsageError("; ".join(self._problems))
+        return PackedPaths(self._listing, order(len(self._listing), self.shuffle, rng))
+
+    def read(self, address: Address) -> Sample:
+        """Return one file as a sample."""
+        with self.open(Worker()) as read:
+            return read(address)
+
+    def origin(self, address: Address) -> Origin:
+        """Return key and path."""
+        _, path = _parts(address)
+        return Origin(path.rpartition(".")[0], os.path.join(self.root, path), None)
+
+    @contextmanager
+    def open(self, worker: Worker) -> Iterator[Callable[[Address], Sample]]:
+        """Yield what reads a file; nothing stays open between files."""
+        join, root, endings = os.path.join, os.fspath(self.root), self._endings
+
+        def read(address: Address) -> Sample:
+            cls, path = _parts(address)
+            whole = join(root, path)
+            with open(whole, "rb", buffering=0) as file:
+                data = file.readall()
+            key, field = endings.split(path)
+            return {"__key__": key, "__url__": whole, field: data, "cls": cls}
+
+        yield read
