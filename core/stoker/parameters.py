@@ -7,7 +7,10 @@ units from `param`. All problems of a thing are reported together.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
+import inspect
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -23,7 +26,6 @@ def param(
     unit: str = "",
     minimum: float | None = None,
     maximum: float | None = None,
-    kw_only: bool = False,
 ) -> Any:
     """Declare a parameter: a dataclass field with its meaning, unit and bounds.
 
@@ -31,7 +33,7 @@ def param(
     together with the annotated type. Without a default the parameter is required.
     """
     facts = {"help": help, "unit": unit, "minimum": minimum, "maximum": maximum}
-    return dataclasses.field(default=default, metadata=facts, kw_only=kw_only)
+    return dataclasses.field(default=default, metadata=facts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +69,7 @@ def parameters(cls: type) -> dict[str, Parameter]:
         if not field.init:
             continue
         facts = field.metadata
-        kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", "")
+        kind = type_name(_annotations(cls).get(field.name, field.type))
         required = (
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         )
@@ -76,7 +78,7 @@ def parameters(cls: type) -> dict[str, Parameter]:
             default = field.default_factory()
         found[field.name] = Parameter(
             field.name,
-            str(kind).replace("typing.", ""),
+            kind,
             default,
             required,
             facts.get("unit", ""),
@@ -88,28 +90,35 @@ def parameters(cls: type) -> dict[str, Parameter]:
 
 
 @cache
-def _adapters(cls: type) -> dict[str, Any]:
-    """Return pydantic validators by parameter, for the annotations that can be resolved."""
-    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
-    from pydantic.errors import PydanticSchemaGenerationError
-
-    found = {}
+def _annotations(cls: type) -> dict[str, Any]:
+    """Return the annotations that can be resolved; types imported for checkers only cannot."""
+    found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        module_names = vars(typing.cast(Any, __import__("sys").modules[base.__module__]))
+        scope = vars(sys.modules[base.__module__])
         for name, annotation in vars(base).get("__annotations__", {}).items():
             try:
                 if isinstance(annotation, str):
-                    annotation = eval(annotation, dict(module_names), dict(vars(base)))
-                if typing.get_origin(annotation) is typing.ClassVar:
-                    continue
-                try:
-                    found[name] = TypeAdapter(
-                        annotation, config=ConfigDict(arbitrary_types_allowed=True)
-                    )
-                except PydanticUserError:  # dataclasses and models bring their own config
-                    found[name] = TypeAdapter(annotation)
-            except (NameError, PydanticSchemaGenerationError, PydanticUserError):
-                continue  # a type imported for checkers only: its class judges it in `check`
+                    annotation = eval(annotation, dict(scope), dict(vars(base)))
+            except NameError:
+                continue
+            if typing.get_origin(annotation) is not typing.ClassVar:
+                found[name] = annotation
+    return found
+
+
+@cache
+def _adapters(cls: type) -> dict[str, Any]:
+    """Return pydantic validators by parameter, for the annotations that it understands."""
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+
+    found = {}
+    config = ConfigDict(arbitrary_types_allowed=True)
+    for name, annotation in _annotations(cls).items():
+        try:
+            found[name] = TypeAdapter(annotation, config=config)
+        except PydanticUserError:  # dataclasses and models bring their own configuration
+            with contextlib.suppress(PydanticUserError):
+                found[name] = TypeAdapter(annotation)
     return found
 
 
@@ -180,6 +189,32 @@ def parse(cls: type, owner: str, name: str, text: str) -> Any:
         if fault_of_text:
             raise UsageError(f"{owner}: {fault}")
     return value
+
+
+def convert(annotation: Any, text: str, what: str) -> Any:
+    """Return the value of a type that the user wrote as `text`.
+
+    Raises:
+        UsageError: not a value of that type.
+    """
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    if annotation is inspect.Parameter.empty:
+        return literal(text)
+    adapter: Any = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+    for candidate in (literal(text), text):
+        try:
+            return adapter.validate_python(candidate)
+        except ValidationError:
+            continue
+    raise UsageError(f"{what}={describe_given(text)}: allowed is {type_name(annotation)}")
+
+
+def type_name(annotation: Any) -> str:
+    """Return a type as people write it."""
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        return annotation.__name__
+    return str(annotation).replace("typing.", "").replace("NoneType", "None")
 
 
 def build(cls: type, owner: str, given: Mapping[str, Any]) -> Any:

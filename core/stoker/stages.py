@@ -103,15 +103,15 @@ class Stage:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PooledStage(Stage):
     """A stage that any number of workers can run at once."""
 
     num_workers: int | Literal["auto"] = param(
-        "auto", "workers that run this stage; auto: by resource and cores", minimum=1, kw_only=True
+        "auto", "workers that run this stage; auto: by resource and cores", minimum=1
     )
     executor: Executor = param(
-        "auto", "where it runs: inline in the consumer, in threads, in processes", kw_only=True
+        "auto", "where it runs: inline in the consumer, in threads, in processes"
     )
 
 

@@ -1,1 +1,26 @@
-"""Ready-made pipelines, declared as any user would."""
+"""Ready-made pipelines, declared as any user would, and the data that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stoker.plugins import DataEntry, PipelineEntry, hookimpl
+
+
+@hookimpl
+def stoker_pipelines() -> Iterator[PipelineEntry]:
+    """Bring the ready-made pipelines."""
+    yield PipelineEntry(
+        "digits", f"{__name__}.digits:digits", "handwritten digits, a small CNN: seconds on a CPU"
+    )
+
+
+@hookimpl
+def stoker_data() -> Iterator[DataEntry]:
+    """Bring the makers of data sets."""
+    yield DataEntry(
+        "digits", f"{__name__}.digits_data:make_digits", "1,797 handwritten digits as shards"
+    )
+    yield DataEntry(
+        "shards", "stoker_plugins.shards:make_shards", "your folder of pictures as shards"
+    )

@@ -1,1 +1,23 @@
-"""."""
+"""The command line: one module a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; the installed script exits with it.
+
+    0 success, 1 a run that failed, 2 wrong use, 3 a verdict that fails its brief,
+    4 a stale configuration, 130 interrupted.
+    """
+    from stoker.cli.app import run_app
+
+    given = list(sys.argv[1:] if argv is None else argv)
+    trace = bool(os.environ.get("STOKER_TRACEBACK"))
+    if "--traceback" in given:
+        given.remove("--traceback")
+        trace = True
+    return run_app(given, trace)

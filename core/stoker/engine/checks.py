@@ -159,7 +159,8 @@ def policies(
             yield f"{policy!r} is no policy; give one of precision.* or memory.*"
             continue
         for problem in (*faults(policy), *policy.check(kind)):
-            yield f"{policy.name}: {problem}"
+            text = f"{policy.name}: {problem}"
+            yield Caution(text) if isinstance(problem, Caution) else text
     task = getattr(step, "task", None)
     if step.trains and task is not None:
         from stoker.train import composition_problems

@@ -233,6 +233,8 @@ class Flow:
         if self._limits.workers == 0:
             return False  # the consumer does it all: one chunk at a time
         pace = self._pace
+        if not pace.bytes_per_sample:
+            return live < self._limits.workers  # until a sample's size is known
         window = max(4 * self._limits.workers, MIN_WINDOW // pace.chunk_size)
         coming = pace.bytes_per_sample * pace.chunk_size
         return live < window and self.bytes + coming <= self._limits.prefetch_bytes

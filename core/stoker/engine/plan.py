@@ -155,12 +155,12 @@ def make_plan(pipeline: Pipeline, *, needs_step: bool = False) -> Plan:
 
     stages, inserted = put_in(pipeline.stages, device)
     names = tuple(unique_names(stages))
-    precision, memory = _policies(pipeline, device, problems)
+    precision, memory, remarks = _policies(pipeline, device)
     found = checks.ask_stages(stages, names, device)
     samples = checks.count_samples(stages, pipeline.options.seed) if not found.problems else None
     problems += found.problems
     cautions += found.cautions
-    for remark in checks.sizes(pipeline, stages, samples):
+    for remark in (*remarks, *checks.sizes(pipeline, stages, samples)):
         (cautions if isinstance(remark, Caution) else problems).append(remark)
     evaluation = _evaluation(pipeline, device, problems)
     cores = machine.cores()
@@ -262,19 +262,20 @@ def put_in(stages: Sequence[Stage], device: str) -> tuple[tuple[Stage, ...], fro
 
 
 def _policies(
-    pipeline: Pipeline, device: str, problems: list[str]
-) -> tuple[Precision | None, tuple[Memory, ...]]:
+    pipeline: Pipeline, device: str
+) -> tuple[Precision | None, tuple[Memory, ...], list[str]]:
+    """Return the policies that a pipeline names, and remarks on them."""
     precision: Precision | None = None
     memory: list[Memory] = []
     try:
         precision = resolve_policy("precision", pipeline.options.precision)
         memory = [resolve_policy("memory", policy) for policy in pipeline.options.memory]
     except StokerError as error:
-        problems.append(str(error))
+        return None, (), [str(error)]
     step = pipeline.stages[-1]
-    if precision is not None and isinstance(step, Step):
-        problems += checks.policies(step, precision, memory, device)
-    return precision, tuple(memory)
+    if precision is None or not isinstance(step, Step):
+        return precision, tuple(memory), []
+    return precision, tuple(memory), list(checks.policies(step, precision, memory, device))
 
 
 def _evaluation(pipeline: Pipeline, device: str, problems: list[str]) -> Plan | None:

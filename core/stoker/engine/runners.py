@@ -168,6 +168,7 @@ class StreamRunner(ChunkRunner):
         super().__init__(*args)
         self._of: tuple[Any, int] | None = None
         self._samples: Iterator[Sample] = iter(())
+        self._lost = 0  # shards that failed, not yet in a chunk's account
 
     def __call__(self, chunk: Chunk) -> None:
         wall_ns, cpu_ns = perf_counter_ns(), thread_time_ns()
@@ -181,6 +182,7 @@ class StreamRunner(ChunkRunner):
         except RunError as ending:
             chunk.error = ending
             chunk.tally.failed += 1
+        chunk.tally.quarantined, self._lost = self._lost, 0
         chunk.positions = chunk.positions[: len(samples)]
         if len(samples) < chunk.asked:
             chunk.flow.stream_ended(chunk.epoch)
@@ -199,7 +201,7 @@ class StreamRunner(ChunkRunner):
                 if ending is not None:
                     raise ending from error
                 self.meter.failures += 1
-                chunk.tally.quarantined += 1
+                self._lost += 1
 
 
 class ExpandRunner(ChunkRunner):
@@ -235,8 +237,17 @@ class MixRunner(ChunkRunner):
 
     stage: Mix
 
-    def __init__(self, *args: Any, seed: int, upstream: Sequence[tuple[str, Any]]) -> None:
-        super().__init__(*args, seed=seed)
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        function: Callable[..., Any],
+        meter: Meter,
+        failures: Failures,
+        seed: int,
+        upstream: Sequence[tuple[str, Any]],
+    ) -> None:
+        super().__init__(stage, name, function, meter, failures, seed)
         self._draw = Rng(seed, f"{self.name}/partners")
         (_, self._read), *maps = upstream
         self._maps = [(function, Rng(seed, name)) for name, function in maps]

@@ -242,16 +242,17 @@ class Segment:
         for position, (name, stage) in enumerate(self.stages):
             worker = Worker(name, state.index, len(self.workers), self.executor)
             function = stack.enter_context(_opened(stage, worker))
-            common: tuple[Any, ...] = (stage, name, function, state.meters[name], self._failures)
+            meter, failures, seed = state.meters[name], self._failures, self._seed
             if isinstance(stage, Mix):
                 before = [*self._upstream, *self.stages[:position]]
                 opened = [
                     (other, stack.enter_context(_opened(upstream, worker)))
                     for other, upstream in before
                 ]
-                runners.append(MixRunner(*common, seed=self._seed, upstream=opened))
+                runners.append(MixRunner(stage, name, function, meter, failures, seed, opened))
             else:
-                runners.append(_runner_of(stage)(*common, self._seed))
+                make = _runner_of(stage)
+                runners.append(make(stage, name, function, meter, failures, seed))
         return runners
 
 

@@ -81,7 +81,7 @@ class TrainSession(StepSession):
             self.schedule.step()
         self.updates += updated
         self.skipped += not updated
-        return updated, {**self.precision.facts(), **facts}
+        return updated, {**self.precision.facts(), **facts, "skipped": not updated}
 
     def _clip(self, parameters: list[torch.Tensor]) -> dict[str, Any]:
         if self.task.max_grad_norm is None:

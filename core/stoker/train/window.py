@@ -53,11 +53,11 @@ class Window:
 
     def normalise(self, parameters: Iterable[torch.Tensor]) -> None:
         """Make the gradients those of the window's mean, whatever its number of items."""
-        if self._guess is None:
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if self._guess is None or not gradients:
             return
         factor = self._guess / at_least_one(self._items)
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        if isinstance(factor, torch.Tensor) and gradients:
+        if isinstance(factor, torch.Tensor):
             factor = factor.to(gradients[0].device)
         torch._foreach_mul_(gradients, factor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Iterable, Iterator
@@ -45,22 +46,27 @@ class Apply(Map):
     kind: ClassVar[str] = "augment"
     example: ClassVar[str] = 'augment.Apply(my_transform, field="image")'
 
-    function: Callable[..., Any] = param(  # noqa: RUF009 - a field, not a shared default
+    function: Callable[..., Any] = param(
         help="what is called; one of a module's own also runs in processes"
     )
     field: str | tuple[str, ...] | None = param(
         None, "field that it changes, or several as keywords; None: the whole sample"
     )
-    # The family's class variable says what this stage's instances choose.
-    drops: bool = param(False, "it may return None, which drops the sample")  # type: ignore[misc]
     copies: bool = param(
         True, "hand it copies of arrays, which it may change in place; False where it does not"
+    )
+    # What the family says by class, each of these stages says for itself. By keyword only,
+    # since the family's `drops` stands before `function`, which has no default.
+    drops: bool = dataclasses.field(  # type: ignore[misc]
+        default=False,
+        kw_only=True,
+        metadata={"help": "it may return None, which drops the sample"},
     )
 
     def __repr__(self) -> str:
         return (
             f"Apply(function={_name_of(self.function)}, field={self.field!r}, "
-            f"drops={self.drops}, copies={self.copies})"
+            f"copies={self.copies}, drops={self.drops})"
         )
 
     def check(self, around: Surroundings) -> Iterable[str]:

@@ -90,7 +90,7 @@ def _scalars(field: str, values: Sequence[Any], dtype: torch.dtype, alloc: Alloc
     """Return numbers as one tensor (B,)."""
     try:
         made = torch.tensor(values, dtype=dtype)
-    except (RuntimeError, OverflowError) as error:
+    except (RuntimeError, OverflowError, ValueError) as error:  # by version of torch
         greatest = describe_given(max(values, key=abs))
         raise ValueError(
             f"field {field!r} has numbers beyond {dtype}, such as {greatest}; "

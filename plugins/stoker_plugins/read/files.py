@@ -16,7 +16,7 @@ from stoker.rng import Rng
 from stoker.sample import Address, Origin, Sample
 from stoker.stages import Caution, Source, Surroundings, Worker
 from stoker_plugins.read.keys import fields_in_lower_case
-from stoker_plugins.read.listing import Listing, PackedPaths, scan
+from stoker_plugins.read.listing import Endings, Listing, PackedPaths, scan
 from stoker_plugins.read.order import order
 
 EXTENSIONS = ("jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm", "avif")
@@ -73,19 +73,69 @@ class Files(Source):
     def origin(self, address: Address) -> Origin:
         """Return key and path."""
         _, path = _parts(address)
-        return Origin(path.rpartition(".")[0], os.path.join(self.root, path), None)
+        return Origin(self._split(path)[0], os.path.join(self.root, path), None)
 
     @contextmanager
     def open(self, worker: Worker) -> Iterator[Callable[[Address], Sample]]:
         """Yield what reads a file; nothing stays open between files."""
-        join, root, endings = os.path.join, os.fspath(self.root), self._endings
+        join, root, split = os.path.join, os.fspath(self.root), self._split
 
         def read(address: Address) -> Sample:
             cls, path = _parts(address)
             whole = join(root, path)
             with open(whole, "rb", buffering=0) as file:
                 data = file.readall()
-            key, field = endings.split(path)
+            key, field = split(path)
             return {"__key__": key, "__url__": whole, field: data, "cls": cls}
 
         yield read
+
+    @cached_property
+    def _endings(self) -> Endings:
+        return Endings(fields_in_lower_case(self.extensions))
+
+    @cached_property
+    def _listing(self) -> Listing:
+        return scan(os.fspath(self.root), self._endings)
+
+    @cached_property
+    def _problems(self) -> list[str]:
+        root = os.fspath(self.root)
+        given = f"root={describe_given(root)}"
+        if not os.path.exists(root):
+            return [f"{given}: no such folder; give the folder that holds the class folders"]
+        if not os.path.isdir(root):
+            return [f"{given} is a file; give the folder that holds the class folders"]
+        try:
+            listing = self._listing
+        except OSError as error:
+            return [f"{given} cannot be listed: {error.strerror} ({error.filename})"]
+        if not listing.classes:
+            what = f"{listing.loose} files to read but" if listing.loose else "nothing:"
+            return [f"{given} holds {what} no class folders; files lie in root/CLASS/NAME.jpg"]
+        if not len(listing):
+            return [f"{given}: no file in its class folders {self._unmatched(listing)}"]
+        if listing.collisions:
+            more = len(listing.collisions) - 1
+            tail = f" (and {more} more such pairs)" if more else ""
+            return [f"{given}: {listing.collisions[0]}{tail}"]
+        return []
+
+    def _split(self, path: str) -> tuple[str, str]:
+        parts = self._endings.split(path)
+        if parts is None:
+            raise ValueError(f"{path!r} ends in none of {', '.join(self.extensions)}")
+        return parts
+
+    def _unmatched(self, listing: Listing) -> str:
+        wanted = ", ".join(f".{name}" for name in fields_in_lower_case(self.extensions))
+        seen = ", ".join(
+            f"{count} with {ending or 'none'}" for ending, count in listing.others.most_common(3)
+        )
+        return f"ends in {wanted or '(extensions is empty)'}; endings there: {seen or 'none'}"
+
+
+def _parts(address: Address) -> tuple[int, str]:
+    assert isinstance(address, tuple)
+    cls, path = address
+    return cls, path

@@ -36,9 +36,9 @@ def kept(path: str) -> Iterator[dict[str, Any]]:
     """Yield the arrays kept for a shard, from each place that has any to read."""
     for place in (beside(path), elsewhere(path)):
         try:
-            with numpy.load(place, allow_pickle=False) as arrays:
+            with open(place, "rb") as file, numpy.load(file, allow_pickle=False) as arrays:
                 found = {name: arrays[name] for name in arrays.files}
-        except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile):
+        except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile):
             continue  # absent or damaged: the index can always be made anew
         yield found
 

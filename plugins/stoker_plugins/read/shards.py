@@ -40,9 +40,6 @@ def expand(patterns: Patterns) -> tuple[list[str], list[str]]:
     problems: list[str] = []
     several = patterns if isinstance(patterns, (tuple, list)) else (patterns,)
     for pattern in several:
-        if not isinstance(pattern, (str, Path)):
-            problems.append(f"shard pattern {describe_given(pattern)}: allowed are paths and patterns")
-            continue
         found, wrong = _expand_one(os.fspath(pattern))
         paths += found
         problems += wrong
@@ -53,23 +50,18 @@ def expand(patterns: Patterns) -> tuple[list[str], list[str]]:
 
 
 def _expand_one(pattern: str) -> tuple[list[str], list[str]]:
+    shown = f"shard pattern {describe_given(pattern)}"
     if pattern.startswith("pipe:"):
-        return [], [
-            f"shard pattern {describe_given(pattern)}: commands are never run; download the shards and "
-            "name local files"
-        ]
+        return [], [f"{shown}: commands are never run; name local files"]
     if os.path.exists(pattern):  # a name may hold braces and brackets of its own
         candidates = [pattern]
     elif "://" in pattern or _SCHEME.match(pattern):
-        return [], [
-            f"shard pattern {describe_given(pattern)}: only local files can be read; download the shards "
-            "and name them by path"
-        ]
+        return [], [f"{shown}: only local files can be read; download the shards and name them"]
     else:
         try:
             candidates = list(_braces(pattern))
         except ValueError as error:
-            return [], [f"shard pattern {describe_given(pattern)}: {error}"]
+            return [], [f"{shown}: {error}"]
     return _files(pattern, candidates)
 
 

@@ -62,7 +62,7 @@ class Shelf:
 
         def read(number: int) -> Sample:
             shard, sample = find(number)
-            return _read(shard, sample, handles(shard.path, shard), required)
+            return _read(shard, sample, handles(shard), required)
 
         try:
             yield read
@@ -94,13 +94,13 @@ class _Handle:
 
     fd = -1
 
-    def __init__(self, path: str, shard: ShardIndex) -> None:
-        self.fd = os.open(path, os.O_RDONLY)
+    def __init__(self, shard: ShardIndex) -> None:
+        self.fd = os.open(shard.path, os.O_RDONLY)
         now = os.fstat(self.fd)
         if not shard.unchanged(now):
             raise ValueError(
-                f"{path} was changed after it was indexed ({shard.size} bytes then, {now.st_size} "
-                "now); start again to read it as it is"
+                f"{shard.path} was changed after it was indexed ({shard.size} bytes then, "
+                f"{now.st_size} now); start again to read it as it is"
             )
 
     def __del__(self) -> None:

@@ -110,7 +110,7 @@ def _members(path: str) -> Iterator[tuple[str, bytes]]:
 
     last = "the beginning"
     with _opened(path) as raw:
-        file = _Counted(raw)
+        file = _Counted(raw, path)
         try:
             for member in tar_file_iterator(file):
                 last = repr(member["fname"])
@@ -135,8 +135,11 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 class _Counted(io.RawIOBase):
     """A stream that counts what was read of it."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.count = file, 0
+    def __init__(self, file: IO[bytes], path: str) -> None:
+        self._file, self._path, self.count = file, path, 0
+
+    def __repr__(self) -> str:
+        return self._path  # webdataset writes it into its errors
 
     def readable(self) -> bool:
         return True

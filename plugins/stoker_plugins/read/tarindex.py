@@ -23,7 +23,7 @@ from stoker_plugins.read.tarwalk import Walk
 _VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ShardIndex:
     """The samples of one shard. Columns are memoryviews: they give plain integers."""
 
@@ -124,7 +124,7 @@ def _make(path: str, fd: int, now: os.stat_result) -> ShardIndex:
 
 
 def _narrow(values: Sequence[int]) -> memoryview:
-    return memoryview(numpy.array(values, numpy.min_scalar_type(max(values, default=0))))
+    return numpy.array(values, numpy.min_scalar_type(max(values, default=0))).data
 
 
 def _pack(index: ShardIndex) -> dict[str, Any]:
@@ -158,12 +158,9 @@ def _unpack(path: str, arrays: dict[str, Any]) -> ShardIndex | None:
             facts["mtime_ns"],
             facts["closed"],
             tuple(facts["names"]),
-            {number: fault for number, fault in facts["faults"]},
+            dict(facts["faults"]),
             arrays["keys"].tobytes(),
-            *(
-                memoryview(arrays[name])
-                for name in ("key_ends", "firsts", "offsets", "sizes", "fields")
-            ),
+            *(arrays[name].data for name in ("key_ends", "firsts", "offsets", "sizes", "fields")),
         )
     except (KeyError, ValueError, TypeError):
         return None  # not ours, or written by another version: made anew

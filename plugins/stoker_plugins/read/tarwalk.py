@@ -15,7 +15,10 @@ from typing import NamedTuple
 BLOCK = 512
 _ZEROS = bytes(BLOCK)
 _REGULAR = {b"0", b"\0", b"7"}
-_KNOWN_WITHOUT_DATA = {b"1", b"2", b"3", b"4", b"5", b"6"}
+_LINKS = {b"1", b"2"}
+_WITHOUT_DATA = {b"1", b"2", b"3", b"4", b"5", b"6"}
+_EXTENDED = {b"x", b"X", b"g", b"L", b"K"}
+_SPARSE = "holds a sparse member, whose data lies in pieces; write it without --sparse"
 _PAX_RECORD = re.compile(rb"(\d+) ([^=]+)=")
 
 
@@ -49,7 +52,9 @@ class Walk:
         self._size = os.fstat(fd).st_size
 
     def __iter__(self) -> Iterator[Member]:
-        at, longer, everywhere = 0, dict[str, bytes](), dict[str, bytes]()
+        # Extended headers: for all members after it (pax "g"), and for the next one only.
+        everywhere, longer = dict[str, bytes](), dict[str, bytes]()
+        at = 0
         while header := os.pread(self._fd, BLOCK, at):
             if header == _ZEROS:
                 self._expect_nothing_after(at)
@@ -57,29 +62,23 @@ class Walk:
                 return
             kind, size = self._check(header, at)
             data = at + BLOCK
-            if kind in {b"x", b"X", b"g", b"L", b"K"}:
-                target = everywhere if kind == b"g" else longer
-                self._extend(target, kind, self._payload(data, size, at), at)
+            if kind in _EXTENDED:
+                self._extend(everywhere if kind == b"g" else longer, kind, data, size, at)
                 at = data + _padded(size)
                 continue
-            facts = {**everywhere, **longer}
-            if "size" in facts:  # more than the header's eleven digits can say
-                if not facts["size"].isdigit():
-                    raise self._error(at, f"its size is {facts['size']!r}, which is no number")
-                size = int(facts["size"])
-            if kind == b"S" or any(name.startswith("GNU.sparse") for name in facts):
-                raise self._error(at, "holds a sparse member; write it without --sparse")
-            name = facts["path"] if "path" in facts else _name(header)
-            holds = kind not in _KNOWN_WITHOUT_DATA and not name.endswith(b"/")
+            name = _name(header)
+            if longer or everywhere:
+                name, size = self._overridden({**everywhere, **longer}, name, size, at)
+                longer.clear()
+            if kind == b"S":
+                raise self._error(at, _SPARSE)
+            holds = kind not in _WITHOUT_DATA and not name.endswith(b"/")
             if holds and data + size > self._size:
-                raise self._error(
-                    at, f"is cut inside {_text(name)!r}, which needs {size} bytes of data"
-                )
-            if kind in {b"1", b"2"} or (holds and kind in _REGULAR):
+                raise self._error(at, f"is cut inside {_text(name)!r}, of {size} bytes")
+            if kind in _LINKS or (holds and kind in _REGULAR):
                 yield Member(_text(name), data, size, not holds)
-            longer.clear()
             at = data + (_padded(size) if holds else 0)
-        if at < BLOCK:
+        if at == 0:
             raise self._error(at, "is empty")
 
     def _error(self, at: int, what: str) -> ValueError:
@@ -92,20 +91,20 @@ class Walk:
         try:
             given = _number(header[148:156])
             # The sum counts the field of the sum itself as eight spaces.
-            real = sum(header) - sum(header[148:156]) + 8 * 0x20
+            real = sum(header[:148]) + 8 * 0x20 + sum(header[156:])
+            # Some old writers added signed bytes.
             if given != real and given != real - 256 * sum(byte > 127 for byte in header):
                 raise ValueError("its checksum is wrong")
             return header[156:157], _number(header[124:136])
         except ValueError as error:
             raise self._error(at, f"no tar header is here: {error}") from None
 
-    def _payload(self, offset: int, size: int, at: int) -> bytes:
+    def _extend(
+        self, facts: dict[str, bytes], kind: bytes, offset: int, size: int, at: int
+    ) -> None:
         payload = os.pread(self._fd, size, offset)
         if len(payload) < size:
             raise self._error(at, "is cut inside an extended header")
-        return payload
-
-    def _extend(self, facts: dict[str, bytes], kind: bytes, payload: bytes, at: int) -> None:
         if kind == b"L":
             facts["path"] = payload.split(b"\0", 1)[0]
         elif kind != b"K":
@@ -116,6 +115,18 @@ class Walk:
                     raise self._error(at, "its extended header is damaged")
                 facts[_text(match[2])] = payload[match.end() : position + length - 1]
                 position += length
+
+    def _overridden(
+        self, facts: dict[str, bytes], name: bytes, size: int, at: int
+    ) -> tuple[bytes, int]:
+        if any(fact.startswith("GNU.sparse") for fact in facts):
+            raise self._error(at, _SPARSE)
+        text = facts.get("size")
+        if text is not None:  # more than the header's eleven digits can say
+            if not text.isdigit():
+                raise self._error(at, f"its size is {text!r}, which is no number")
+            size = int(text)
+        return facts.get("path", name), size
 
     def _expect_nothing_after(self, end: int) -> None:
         at = end

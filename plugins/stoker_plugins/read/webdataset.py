@@ -37,9 +37,7 @@ class WebDataset(Source):
     name: ClassVar[str] = "read.webdataset"
     example: ClassVar[str] = 'read.WebDataset("photos/train-{000..007}.tar", shuffle=True)'
 
-    shards: Patterns = param(
-        help="tar files: a path, a glob, a brace pattern, or several of these"
-    )
+    shards: Patterns = param(help="tar files: a path, a glob, a brace pattern, or several of these")
     shuffle: bool = param(False, "another order of all samples in each epoch")
     required: tuple[str, ...] = param((), "fields without which a sample is refused")
     keep_index: bool = param(True, "keep each shard's index on disk for the next start")

@@ -28,9 +28,7 @@ class Evaluate(Step):
     name: ClassVar[str] = "step.evaluate"
     example: ClassVar[str] = "step.Evaluate(Task(model=make_model, loss=cross_entropy))"
 
-    task: Task = param(  # noqa: RUF009 - a field, not a shared default
-        help="the loss and metrics; its model where no run brings one"
-    )
+    task: Task = param(help="the loss and metrics; its model where no run brings one")
 
     def check(self, around: Surroundings) -> Iterable[str]:
         """Yield what is wrong with the task."""

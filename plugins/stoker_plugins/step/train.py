@@ -29,9 +29,7 @@ class Train(Step):
     trains: ClassVar[bool] = True
     example: ClassVar[str] = "step.Train(Task(model=make_model, loss=cross_entropy, optimizer=sgd))"
 
-    task: Task = param(  # noqa: RUF009 - a field, not a shared default
-        help="the model with its loss and optimizer"
-    )
+    task: Task = param(help="the model with its loss and optimizer")
 
     def check(self, around: Surroundings) -> Iterable[str]:
         """Yield what is wrong with the task."""

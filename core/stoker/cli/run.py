@@ -1,0 +1,68 @@
+"""`stoker run`: run a pipeline to its end."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stoker.cli import options
+from stoker.cli.output import console, print_json
+
+
+def run(
+    pipeline: options.Name,
+    *,
+    plan: Annotated[bool, typer.Option("--plan", help="Print the plan and run nothing.")] = False,
+    seed: options.Seed = None,
+    max_steps: options.MaxSteps = None,
+    max_time: Annotated[
+        float | None, typer.Option(help="Stop after so many seconds.", min=0.0)
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data.", min=1)] = None,
+    device: Annotated[str | None, typer.Option(help="Torch device of the step.")] = None,
+    precision: Annotated[str | None, typer.Option(help="Precision policy: fp32, bf16.")] = None,
+    sets: options.Set = None,
+    swaps: options.Swap = None,
+    args: options.Arg = None,
+    runs: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
+    as_json: options.Json = False,
+) -> None:
+    """Run a pipeline: train or evaluate, with every stage metered.
+
+    Writes metrics.jsonl, result.json and report.md to a folder of its own.
+    """
+    from stoker.cli.live import LiveTable, summary
+    from stoker.engine.plan import make_plan
+    from stoker.run.runner import Run
+
+    chosen = options.chosen(
+        pipeline,
+        seed=seed,
+        max_steps=max_steps,
+        sets=sets,
+        swaps=swaps,
+        args=args,
+        max_time=max_time,
+        epochs=epochs,
+        device=device,
+        precision=precision,
+    )
+    if plan:
+        made = make_plan(chosen, needs_step=True)
+        if as_json:
+            print_json(made.to_dict())
+        else:
+            print(made)
+        return
+    out = console(stderr=as_json)
+    with LiveTable(out) as live:
+        command = shlex.join(["stoker", *sys.argv[1:]])
+        result: dict[str, Any] = Run(chosen, runs=runs, observers=[live], command=command).execute()
+    if as_json:
+        print_json(result)
+    else:
+        summary(out, result)

@@ -1,0 +1,1 @@
+"""Tests of stoker_plugins.transfer."""
