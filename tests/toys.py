@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Sample
 from stoker.session import Step, StepContext, StepOutcome, StepSession
-from stoker.parameters import param
 from stoker.stages import Expand, Gather, Map, Mix, Source, StreamSource, Worker
 
 

@@ -35,7 +35,7 @@ def digits(data: str = "data/digits", batch_size: int = 64, epochs: int = 10) ->
     return Pipeline(
         "digits",
         read.WebDataset(f"{data}/train-*.tar", shuffle=True),
-        decode.Image(mode="L"),
+        decode.Image(),
         decode.Fields(label="cls"),
         augment.RandomResizedCrop(8, scale=(0.7, 1.0)),
         collate.Stack(batch_size, drop_last=True),
@@ -51,7 +51,7 @@ def digits_val(data: str = "data/digits", batch_size: int = 256) -> Pipeline:
     return Pipeline(
         "digits_val",
         read.WebDataset(f"{data}/val-*.tar"),
-        decode.Image(mode="L"),
+        decode.Image(),
         decode.Fields(label="cls"),
         collate.Stack(batch_size),
         augment.Normalize(mean=(_MEAN,), std=(_STD,)),
@@ -71,9 +71,9 @@ def digits_task(updates: int = 1) -> Task:
 
 
 def make_model(width: int = 32) -> nn.Module:
-    """Return the CNN: (B, 1, 8, 8) to logits (B, 10)."""
+    """Return the CNN: (B, 3, 8, 8) to logits (B, 10)."""
     return nn.Sequential(
-        *_block(1, width),
+        *_block(3, width),
         *_block(width, width),
         nn.MaxPool2d(2),  # (B, width, 4, 4)
         *_block(width, 2 * width),

@@ -88,7 +88,7 @@ class Flow:
             for one, following in pairwise([*section.segments, None]):
                 assert one is not None
                 one.next = following
-        self._pace = Pace(limits.workers)
+        self._pace = Pace(limits.workers, limits.prefetch_bytes)
         # The epoch that chunks are started of, and how far that has come.
         self._epoch, self._end_epoch = epochs
         self._order: Sequence[Address] = ()
@@ -99,6 +99,8 @@ class Flow:
         self._over = False
         """Nothing more is started: all epochs were, or an error ends the flow."""
         self._batch_number = 0
+        self._blind = 0
+        """Chunks in flight that were started before any size was known."""
 
     # -- the consumer's side -------------------------------------------------------
 
@@ -148,6 +150,7 @@ class Flow:
             if job.error is not None:
                 self._over = True
             if isinstance(job, Chunk):
+                self._blind -= job.blind
                 self._chunks.finish(job)
                 self._pace.learn(job, len(self._order) - self._at if len(self._order) else None)
             else:
@@ -221,6 +224,8 @@ class Flow:
                 chunk = Chunk(self, self._chunks.started, self._epoch, self._order, self._at, count)
                 self._at += count
                 chunk.nbytes = int(self._pace.bytes_per_sample * count)
+                chunk.blind = chunk.nbytes == 0
+                self._blind += chunk.blind
                 self._account(chunk.nbytes)
                 self._chunks.start(chunk)
         return False
@@ -233,8 +238,8 @@ class Flow:
         if self._limits.workers == 0:
             return False  # the consumer does it all: one chunk at a time
         pace = self._pace
-        if not pace.bytes_per_sample:
-            return live < self._limits.workers  # until a sample's size is known
+        if self._blind:
+            return live < self._limits.workers  # until the sizes in flight are known
         window = max(4 * self._limits.workers, MIN_WINDOW // pace.chunk_size)
         coming = pace.bytes_per_sample * pace.chunk_size
         return live < window and self.bytes + coming <= self._limits.prefetch_bytes

@@ -59,7 +59,7 @@ class Job:
 class Chunk(Job):
     """Neighbouring samples of one epoch, with their positions as columns."""
 
-    __slots__ = ("addresses", "asked", "order", "parts", "positions", "samples", "sizes")
+    __slots__ = ("addresses", "asked", "blind", "order", "parts", "positions", "samples", "sizes")
 
     def __init__(
         self, flow: Flow, index: int, epoch: int, order: Sequence[Address], first: int, count: int
@@ -77,6 +77,8 @@ class Chunk(Job):
         self.parts: list[int] | None = None
         """Which part of an expanded sample each one is, or None where nothing was expanded."""
         self.samples: list[Sample] = []
+        self.blind = False
+        """It was started before any sample's size was known."""
         self.sizes: list[Any] | None = None
         """What the gather needs to know of each sample."""
 

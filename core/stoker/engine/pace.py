@@ -14,8 +14,9 @@ MAX_CHUNK = 256
 class Pace:
     """Sets the size of coming chunks by what finished ones cost."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, budget: int) -> None:
         self.chunk_size = 1
+        self._budget = budget
         self.ns_per_sample = 0.0
         self.bytes_per_sample = 0.0
         self._workers = max(workers, 1)
@@ -33,5 +34,7 @@ class Pace:
         fitting = int(WORK_PER_HOP * HOP_NS / max(self.ns_per_sample, 1.0))
         if left is not None:  # enough chunks for every worker, also near an epoch's end
             fitting = min(fitting, left // (4 * self._workers))
+        if self.bytes_per_sample:  # each worker's chunk has to fit into the byte budget
+            fitting = min(fitting, int(self._budget / self.bytes_per_sample / self._workers))
         # Growth is gradual: the first samples also pay for imports and cold caches.
         self.chunk_size = max(1, min(fitting, 2 * self.chunk_size, MAX_CHUNK))

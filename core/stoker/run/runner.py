@@ -125,7 +125,7 @@ class Run:
                 self._observers.tell("on_evaluation", self._epoch, metrics)
             if self._status != "finished":
                 return
-        own = session.results()
+        own = session.results() if evaluation is None else {}
         if own:
             self._evaluations.append({"epoch": self._epoch, "metrics": dict(own)})
 

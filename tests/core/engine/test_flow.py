@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toys import Add, BySum, Copies, Draw, KeepEven, Lists, Numbers, Stream, WithOther
 
 from stoker import Pipeline, Quarantine
 from stoker.sample import nbytes
+from toys import Add, BySum, Copies, Draw, KeepEven, Lists, Numbers, Stream, WithOther
 
 
 def delivered(pipeline: Pipeline, epochs: int = 1) -> tuple[list[Any], Any]:

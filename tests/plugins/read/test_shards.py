@@ -6,7 +6,7 @@ from stoker_plugins.read.shards import compression, expand
 from tests.plugins.read.helpers import pairs, write_tar
 
 
-@pytest.fixture()
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for number in range(3):
         write_tar(tmp_path / "data" / f"train-{number:03d}.tar", pairs(1))

@@ -1,3 +1,4 @@
+import io
 import os
 import re
 import tarfile
@@ -5,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,20 +17,19 @@ from stoker_plugins.read.tarindex import index_of
 from tests.plugins.read.helpers import Members, pairs, write_tar
 
 
-NPY = (
-    b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }"
-    + b" " * 59
-    + b"\n\x07"
-)
-"""A whole file of NumPy's other format."""
+def npy() -> bytes:
+    """Return a whole file of NumPy's other format."""
+    buffer = io.BytesIO()
+    numpy.save(buffer, numpy.arange(3))
+    return buffer.getvalue()
 
 
-@pytest.fixture()
+@pytest.fixture
 def shard(tmp_path: Path) -> Path:
     return write_tar(tmp_path / "a.tar", pairs(3))
 
 
-@pytest.fixture()
+@pytest.fixture
 def makings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The shards whose headers were walked, in order."""
     made: list[str] = []
@@ -86,7 +87,7 @@ def test_another_time_of_change_makes_it_anew(shard: Path, makings: list[str]) -
     assert len(makings) == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"\x93NUMPY", NPY, b"text" * 100])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"\x93NUMPY", npy(), b"text" * 100])
 def test_a_damaged_copy_is_made_anew(shard: Path, makings: list[str], content: bytes) -> None:
     index_of(str(shard))
     indexcache.beside(str(shard)).write_bytes(content)

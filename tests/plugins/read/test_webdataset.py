@@ -17,7 +17,7 @@ from stoker_plugins.read.shelf import _OPEN_SHARDS
 from tests.plugins.read.helpers import cautions, pairs, problems, write_tar
 
 
-@pytest.fixture()
+@pytest.fixture
 def shards(tmp_path: Path) -> str:
     for number in range(4):
         write_tar(tmp_path / f"train-{number:03d}.tar", pairs(5, start=5 * number))
@@ -227,7 +227,7 @@ def open_files(folder: Path) -> list[str]:
     return [link for link in links if link.startswith(str(folder))]
 
 
-@pytest.fixture()
+@pytest.fixture
 def many(tmp_path: Path) -> Iterator[WebDataset]:
     for number in range(24):
         write_tar(tmp_path / f"{number:03d}.tar", pairs(4, start=4 * number))

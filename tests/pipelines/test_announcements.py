@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import stoker_pipelines
+from stoker.pipeline import Pipeline
+from stoker.plugins import load_target
+
+DATA = list(stoker_pipelines.stoker_data())
+
+
+def test_names():
+    assert [entry.name for entry in stoker_pipelines.stoker_pipelines()] == ["digits"]
+    assert [entry.name for entry in DATA] == ["digits", "shards"]
+
+
+def test_pipelines_are_functions_with_defaults():
+    for entry in stoker_pipelines.stoker_pipelines():
+        factory = load_target(entry.target)
+        assert all(
+            parameter.default is not parameter.empty
+            for parameter in inspect.signature(factory).parameters.values()
+        )
+        assert entry.summary
+
+
+def test_a_pipeline_bears_its_name(digits_folder):
+    for entry in stoker_pipelines.stoker_pipelines():
+        pipeline = load_target(entry.target)(str(digits_folder))
+        assert isinstance(pipeline, Pipeline)
+        assert pipeline.name == entry.name
+
+
+@pytest.mark.parametrize("entry", DATA, ids=[entry.name for entry in DATA])
+def test_makers_become_commands(entry, tmp_path):
+    made = []
+    app = typer.Typer()
+    maker = load_target(entry.target)
+    app.command()(maker)
+    app.callback(result_callback=lambda result, **_: made.append(result))(lambda: None)
+    result = CliRunner().invoke(app, [maker.__name__.replace("_", "-"), "--help"])
+    assert result.exit_code == 0, result.output
+    for option in ("--val-share", "--samples-per-shard", "--force"):
+        assert option in result.output
+    assert "OUT" in result.output
+
+
+def test_a_maker_runs_as_a_command(tmp_path):
+    app = typer.Typer()
+    app.command()(load_target(DATA[0].target))
+    out = tmp_path / "out"
+    result = CliRunner().invoke(app, [str(out), "--val-share", "0.5"], standalone_mode=False)
+    assert result.exit_code == 0, result.output
+    assert result.return_value["samples"] == 1797
+    assert len(list(out.glob("*.tar"))) == result.return_value["shards"]
