@@ -79,7 +79,9 @@ class SampleError(RunError):
         self.stage, self.key, self.shard, self.offset = stage, key, shard, offset
         if isinstance(cause, BaseException):
             self.__cause__ = cause
-            reason = f"{type(cause).__name__}: {cause}"
+            # A KeyError's text is the repr of its message.
+            plain = cause.args[0] if isinstance(cause, KeyError) and cause.args else cause
+            reason = f"{type(cause).__name__}: {plain}"
         else:
             reason = cause
         self.reason = reason
@@ -145,4 +147,6 @@ def unknown_name(what: str, given: str, known: Iterable[str], hint: str = "") ->
 def describe_given(value: Any) -> str:
     """Return a short repr of a value that a user gave, for error messages."""
     text = repr(value)
+    if not isinstance(value, type) and callable(value) and hasattr(value, "__qualname__"):
+        text = str(value.__qualname__)  # a function's repr holds its address
     return text if len(text) <= 60 else text[:57] + "..."

@@ -13,22 +13,23 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter_ns, process_time_ns, thread_time_ns
+from time import perf_counter_ns
 from types import TracebackType
 from typing import Any
 
 from stoker.engine import checks
+from stoker.engine.consumer import Consumer
+from stoker.engine.counters import counters, stage_facts
 from stoker.engine.failures import Failures
 from stoker.engine.flow import Flow, Limits
 from stoker.engine.jobs import BatchJob, Chunk, Job
 from stoker.engine.ledger import Ledger
+from stoker.engine.malloc import keep_freed_memory
 from stoker.engine.plan import Plan, make_plan
 from stoker.engine.segment import Segment
 from stoker.errors import UsageError
-from stoker.measure.meter import Meter, Totals, WaitMeter
 from stoker.measure.snapshot import (
     Report,
-    SegmentCounters,
     Snapshot,
     StageFacts,
     report_between,
@@ -38,30 +39,6 @@ from stoker.stages import PooledStage, Source
 
 # What cooperates returns within this; what does not is named.
 CLOSE_TIMEOUT_S = 5.0
-CONSUMER = "consumer"
-
-
-class Consumer:
-    """The last stage, as the loader sees it: the time between two `next()`."""
-
-    def __init__(self) -> None:
-        self.meter = Meter()
-        self.waits = WaitMeter()
-        """Waiting for a batch."""
-        self._left_ns = self._left_cpu_ns = 0
-        self._items = 0
-
-    def hand_over(self, items: int) -> None:
-        """The consumer gets items and goes its way."""
-        self._items = items
-        self._left_ns, self._left_cpu_ns = perf_counter_ns(), thread_time_ns()
-
-    def come_back(self) -> None:
-        """The consumer is back for more."""
-        if self._left_ns:
-            wall, cpu = perf_counter_ns() - self._left_ns, thread_time_ns() - self._left_cpu_ns
-            self.meter.add(self._items, self._items, wall, max(cpu, 0), 0)
-            self._left_ns = 0
 
 
 class Loader:
@@ -226,6 +203,7 @@ class Loader:
             if not self._started:
                 segment.start()
         if not self._started:
+            keep_freed_memory()
             self._first = self.snapshot()
         self._started = True
         flow.begin()
@@ -304,40 +282,13 @@ class Loader:
     @property
     def facts(self) -> list[StageFacts]:
         """What is fixed about each stage, the consumer last."""
-        plan = self.plan
-        facts = [
-            StageFacts(
-                plan.names[i], plan.stages[i].kind, part.index, part.executor, part.num_workers
-            )
-            for part in plan.segments
-            for i in part.stages
-        ]
-        if plan.step is None:
-            facts.append(StageFacts(CONSUMER, CONSUMER, len(plan.segments), "inline", 1))
-        return facts
+        return stage_facts(self.plan)
 
     def snapshot(self) -> Snapshot:
         """Return all counters as they stand now, to subtract from later ones."""
-        now_ns, flow = perf_counter_ns(), self._flow
-        stages = {
-            name: Totals.of([state.meters[name] for state in segment.workers])
-            for segment in self.segments
-            for name, _ in segment.stages
-        }
-        segments = {segment.index: segment.counters(now_ns) for segment in self.segments}
-        last = self.facts[-1]
-        stages[last.name] = Totals.of([self.consumer.meter])
-        waited_ns, _ = self.consumer.waits.read(now_ns)
-        segments[last.segment] = SegmentCounters(input_wait_ns=waited_ns)
-        return Snapshot(
-            now_ns,
-            process_time_ns(),
-            stages,
-            segments,
-            flow.ready.area(now_ns) if flow is not None else 0,
-            flow.bytes if flow is not None else 0,
-            max(self._peak_bytes, flow.peak_bytes if flow is not None else 0),
-        )
+        flow = self._flow
+        peak = max(self._peak_bytes, flow.peak_bytes if flow is not None else 0)
+        return counters(self.segments, self.consumer, self.facts[-1], flow, peak)
 
     def report(self) -> Report:
         """Return what each stage did since the first iteration, with the consumer as the last."""

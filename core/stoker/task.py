@@ -38,3 +38,11 @@ class Task:
     metrics: Callable[[Any, Batch], Mapping[str, Sum]] | None = None
     separable: bool = True
     max_grad_norm: float | None = None
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name}={getattr(value, '__qualname__', value)}"
+            for name, value in vars(self).items()
+            if value is not None and (name != "separable" or not value)
+        ]
+        return f"Task({', '.join(parts)})"

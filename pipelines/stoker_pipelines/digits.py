@@ -1,18 +1,19 @@
 """Handwritten digits and a small CNN: a whole training job in seconds, without a GPU.
 
-Validation accuracy ends near 0.994, and above 0.98 with any seed.
+Validation accuracy ends above 0.99 as a rule, and above 0.98 with any seed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.optim.lr_scheduler import LambdaLR
 
 from stoker import Pipeline, Task
 from stoker.sample import Batch
@@ -40,7 +41,14 @@ def digits(data: str = "data/digits", batch_size: int = 64, epochs: int = 10) ->
         augment.RandomResizedCrop(8, scale=(0.7, 1.0)),
         collate.Stack(batch_size, drop_last=True),
         augment.Normalize(mean=(_MEAN,), std=(_STD,)),
-        step.Train(digits_task(updates)),
+        step.Train(
+            Task(
+                model=make_model,
+                loss=cross_entropy,
+                optimizer=adamw,
+                schedule=WarmUpAndDecay(updates),
+            )
+        ),
         epochs=epochs,
         evaluate=digits_val(data),
     )
@@ -55,18 +63,7 @@ def digits_val(data: str = "data/digits", batch_size: int = 256) -> Pipeline:
         decode.Fields(label="cls"),
         collate.Stack(batch_size),
         augment.Normalize(mean=(_MEAN,), std=(_STD,)),
-        step.Evaluate(digits_task()),
-    )
-
-
-def digits_task(updates: int = 1) -> Task:
-    """Return the task: the CNN, its loss and accuracy, and a schedule over so many updates."""
-    return Task(
-        model=make_model,
-        loss=cross_entropy,
-        optimizer=adamw,
-        schedule=partial(warm_up_and_decay, updates=updates),
-        metrics=accuracy,
+        step.Evaluate(Task(model=make_model, loss=cross_entropy, metrics=accuracy)),
     )
 
 
@@ -110,16 +107,26 @@ def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     return torch.optim.AdamW(parameters, lr=4e-3, weight_decay=0.01)
 
 
-def warm_up_and_decay(
-    optimizer: torch.optim.Optimizer, updates: int
-) -> torch.optim.lr_scheduler.LambdaLR:
-    """Return a schedule: a linear rise over the first fifth of the updates, then half a cosine."""
-    rise = max(1, updates // 5)
+@dataclass(frozen=True)
+class WarmUpAndDecay:
+    """Makes the schedule: a rise over the first fifth of the updates, then half a cosine.
 
-    def factor(update: int) -> float:
+    A dataclass, not a closure, so that equal pipelines are equal and travel.
+
+    Args:
+        updates: how many there will be; any further ones have a rate of 0.
+    """
+
+    updates: int
+
+    def __call__(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
+        """Return the schedule of an optimizer."""
+        return LambdaLR(optimizer, self.factor)
+
+    def factor(self, update: int) -> float:
+        """Return the share of the optimizer's rate that an update, counted from 0, has."""
+        rise = max(1, self.updates // 5)
         if update < rise:
             return (update + 1) / rise
-        progress = min(1.0, (update - rise) / max(1, updates - rise))
+        progress = min(1.0, (update - rise) / max(1, self.updates - rise))
         return 0.5 * (1 + math.cos(math.pi * progress))
-
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)

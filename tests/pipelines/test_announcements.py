@@ -36,17 +36,14 @@ def test_a_pipeline_bears_its_name(digits_folder):
 
 
 @pytest.mark.parametrize("entry", DATA, ids=[entry.name for entry in DATA])
-def test_makers_become_commands(entry, tmp_path):
-    made = []
+def test_makers_become_commands(entry):
     app = typer.Typer()
-    maker = load_target(entry.target)
-    app.command()(maker)
-    app.callback(result_callback=lambda result, **_: made.append(result))(lambda: None)
-    result = CliRunner().invoke(app, [maker.__name__.replace("_", "-"), "--help"])
+    app.command()(load_target(entry.target))
+    result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0, result.output
     for option in ("--val-share", "--samples-per-shard", "--force"):
         assert option in result.output
-    assert "OUT" in result.output
+    assert "OUT" in result.output.upper()
 
 
 def test_a_maker_runs_as_a_command(tmp_path):

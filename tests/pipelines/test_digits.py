@@ -8,14 +8,13 @@ import torch
 from stoker.engine.plan import make_plan
 from stoker.run.runner import Run
 from stoker_pipelines.digits import (
+    WarmUpAndDecay,
     accuracy,
     adamw,
     cross_entropy,
     digits,
-    digits_task,
     digits_val,
     make_model,
-    warm_up_and_decay,
 )
 
 
@@ -32,6 +31,8 @@ def test_it_can_be_planned(digits_folder):
     plan = make_plan(pipeline, needs_step=True)
     assert plan.evaluation is not None
     assert pipeline.options.evaluate == digits_val(str(digits_folder))
+    assert pipeline == digits(str(digits_folder))
+    assert pipeline != digits(str(digits_folder), epochs=11)
     assert pickle.loads(pickle.dumps(pipeline.stages)) == pipeline.stages
 
 
@@ -85,7 +86,7 @@ def test_accuracy_counts_what_is_right():
 
 def test_the_schedule_rises_then_decays_and_has_no_end():
     optimizer = adamw(make_model(8).parameters())
-    schedule = warm_up_and_decay(optimizer, updates=20)
+    schedule = WarmUpAndDecay(updates=20)(optimizer)
     rates = []
     for _ in range(25):
         rates.append(optimizer.param_groups[0]["lr"])
@@ -96,15 +97,16 @@ def test_the_schedule_rises_then_decays_and_has_no_end():
     assert rates[20:] == pytest.approx([0.0] * 5, abs=1e-9)
 
 
-def test_a_few_updates_learn():
+def test_a_few_updates_learn(digits_folder):
     torch.manual_seed(0)
-    task = digits_task(updates=20)
-    model, batch = task.model(), batch_of(64)
-    optimizer = task.optimizer(model.parameters())
+    model = make_model()
+    with digits(str(digits_folder)) as loader:
+        batch = next(iter(loader))
+    optimizer = adamw(model.parameters())
     losses = []
     for _ in range(20):
-        loss, count = task.loss(model, batch)
-        losses.append(float(loss) / count)
+        loss, count = cross_entropy(model, batch)
+        losses.append(loss.item() / count)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

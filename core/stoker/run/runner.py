@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
@@ -22,6 +23,7 @@ from stoker.run.folder import RunFolder
 from stoker.run.recorder import Observers, Recorder
 from stoker.run.report import markdown
 from stoker.run.versions import versions
+from stoker.sample import KEY
 from stoker.session import StepContext, StepOutcome, StepSession
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class Run:
         self._evaluations: list[dict[str, Any]] = []
         self._started = perf_counter()
         self._status = "finished"
+        self._order = hashlib.blake2b(digest_size=16)
 
     def execute(self) -> dict[str, Any]:
         """Run to the end and return the result, which result.json holds too.
@@ -109,6 +112,7 @@ class Run:
         for self._epoch in range(options.epochs):
             begun = perf_counter()
             for batch in loader:
+                self._remember(batch)
                 self._note(session(batch))
                 if self._must_stop(begun):
                     break
@@ -128,6 +132,12 @@ class Run:
         own = session.results() if evaluation is None else {}
         if own:
             self._evaluations.append({"epoch": self._epoch, "metrics": dict(own)})
+
+    def _remember(self, batch: Any) -> None:
+        """Take a batch's keys into the digest that stands for the order of samples."""
+        keys = batch.get(KEY) if isinstance(batch, dict) else None
+        if isinstance(keys, list):
+            self._order.update("\n".join(map(str, keys)).encode())
 
     def _note(self, outcome: StepOutcome) -> None:
         self._steps += 1
@@ -197,6 +207,7 @@ class Run:
             "losses": [finite(loss) for loss in self._losses],
             "evaluation": {name: finite(value) for name, value in last.items()},
             "evaluations": self._evaluations,
+            "order": self._order.hexdigest(),
             "stages": report["stages"],
             "ledger": report["ledger"],
             "quarantined": loader.failures.records[:20],

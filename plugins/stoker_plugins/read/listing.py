@@ -77,6 +77,10 @@ class PackedPaths(Sequence[tuple[int, str]]):
             return PackedPaths(self._listing, self._order[index])
         return self._listing[self._order[index]]
 
+    def tolist(self) -> list[tuple[int, str]]:
+        """Return the pairs unpacked, as arrays do, to send them elsewhere."""
+        return list(self)
+
 
 def scan(root: str, endings: Endings) -> Listing:
     """List the class folders under a root.

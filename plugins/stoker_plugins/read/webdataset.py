@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from stoker.errors import RunError, UsageError, unknown_name
 from stoker.parameters import faults, param
@@ -71,9 +71,8 @@ class WebDataset(Source):
         with self.open(Worker()) as read:
             return read(address)
 
-    def origin(self, address: Address) -> Origin:
+    def origin(self, address: Any) -> Origin:
         """Return key, shard and the offset of the sample's data, from the index."""
-        assert isinstance(address, int)
         return self._shelf.origin(address)
 
     @contextmanager

@@ -14,11 +14,11 @@ from stoker.testing import apply
 from stoker_plugins.decode import Image as Decode
 
 
-def encoded(array: Any, format: str, **options: Any) -> bytes:
-    """Return an array, or a picture, in a format."""
+def encoded(array: Any, kind: str, **options: Any) -> bytes:
+    """Return an array, or a picture, in one of Pillow's formats."""
     picture = array if isinstance(array, Image.Image) else Image.fromarray(array)
     buffer = io.BytesIO()
-    picture.save(buffer, format, **options)
+    picture.save(buffer, kind, **options)
     return buffer.getvalue()
 
 

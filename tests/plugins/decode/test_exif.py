@@ -1,6 +1,8 @@
+import io
+
 import numpy
 import pytest
-from PIL import Image, PngImagePlugin
+from PIL import Image, ImageOps, PngImagePlugin
 
 from stoker_plugins.decode.exif import orientation
 from tests.plugins.decode.helpers import decoded, encoded, exif, noise
@@ -36,9 +38,9 @@ def test_B10_exif_orientation(value: int, order: str) -> None:
     upright = noise()
     stored = numpy.ascontiguousarray(STORED[value](upright))
     assert (stored.shape == upright.shape) == (value < 5)
-    for format, options in (("PNG", {}), ("WEBP", {"lossless": True, "exact": True})):
-        data = encoded(stored, format, exif=exif(value, order), **options)
-        assert numpy.array_equal(decoded(data), upright), format
+    for kind, options in (("PNG", {}), ("WEBP", {"lossless": True, "exact": True})):
+        data = encoded(stored, kind, exif=exif(value, order), **options)
+        assert numpy.array_equal(decoded(data), upright), kind
 
 
 @pytest.mark.parametrize("value", STORED)
@@ -92,11 +94,7 @@ def test_a_long_serves_as_a_short() -> None:
 
 
 def test_a_picture_turned_by_others_is_not_turned_again() -> None:
-    from PIL import ImageOps
-
     upright = noise()
     data = encoded(numpy.ascontiguousarray(STORED[6](upright)), "PNG", exif=exif(6))
-    import io
-
     turned = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
     assert numpy.array_equal(decoded(turned), upright)

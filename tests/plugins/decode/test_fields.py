@@ -70,9 +70,7 @@ def test_decoders_by_extension() -> None:
         "id": b"0007",
         "jpg": b"left alone",
     }
-    stage = Fields(
-        a="cls", b="cls2", c="index", d="json", e="box.npy", f="txt", g="text", h="id"
-    )
+    stage = Fields(a="cls", b="cls2", c="index", d="json", e="box.npy", f="txt", g="text", h="id")
     assert problems(stage) == []
     found = apply(stage, sample)
     assert numpy.array_equal(found.pop("e"), array)

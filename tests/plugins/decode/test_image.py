@@ -1,3 +1,4 @@
+import io
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy
@@ -20,8 +21,6 @@ def test_contract() -> None:
 
 def test_pixels_are_pillows() -> None:
     data = encoded(noise(37, 50), "JPEG")
-    import io
-
     assert numpy.array_equal(decoded(data), numpy.asarray(Picture.open(io.BytesIO(data))))
     assert numpy.array_equal(decoded(encoded(noise(), "PNG")), noise())
     assert numpy.array_equal(decoded(bytearray(encoded(noise(), "PNG"))), noise())
@@ -64,11 +63,11 @@ def test_B12_content_decides_and_errors_name_the_field() -> None:
         apply(Image(), {"jpg": b"<html>"})
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
-def test_a_cut_picture_is_an_error(format: str, share: float) -> None:
-    options = {"compression": "tiff_lzw"} if format == "TIFF" else {}
-    data = encoded(noise(64, 64), format, **options)
+def test_a_cut_picture_is_an_error(kind: str, share: float) -> None:
+    options = {"compression": "tiff_lzw"} if kind == "TIFF" else {}
+    data = encoded(noise(64, 64), kind, **options)
     with pytest.raises(ValueError, match="field 'jpg': "):
         decoded(data[: int(len(data) * share)])
 

@@ -10,10 +10,10 @@ from tests.plugins.decode.helpers import encoded, noise, png_header
 DEFAULT = 178_956_970
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "ICO"])
-def test_the_format_is_told_by_content(format: str) -> None:
-    picture = open_picture(encoded(noise(16, 16), format), DEFAULT)
-    assert (picture.format, picture.size) == (format, (16, 16))
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "ICO"])
+def test_the_format_is_told_by_content(kind: str) -> None:
+    picture = open_picture(encoded(noise(16, 16), kind), DEFAULT)
+    assert (picture.format, picture.size) == (kind, (16, 16))
 
 
 def test_S4_a_picture_past_the_limit_is_refused_before_its_pixels() -> None:

@@ -4,13 +4,14 @@ import io
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from stoker.stages import Caution, Stage, Surroundings
 
 Members = Iterable[tuple[str, bytes]]
 
 
-def write_tar(path: Path, members: Members, mode: str = "w", **options: object) -> Path:
+def write_tar(path: Path, members: Members, mode: Any = "w", **options: Any) -> Path:
     """Write members, in order, into a tar."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, mode, **options) as archive:

@@ -2,11 +2,13 @@ import os
 import pickle
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stoker.errors import UsageError
 from stoker.plugins import host
+from stoker.rng import Rng
 from stoker.testing import check_stage, order, read_all
 from stoker_plugins.read import Files
 from tests.plugins.read.helpers import cautions, problems
@@ -77,19 +79,14 @@ def test_shuffle_depends_on_seed_and_epoch(tmp_path: Path) -> None:
 def test_addresses_are_packed_and_can_be_sliced(tmp_path: Path) -> None:
     put(tmp_path, *(f"c/{number:03d}.jpg" for number in range(50)))
     source = Files(tmp_path, shuffle=True)
-    addresses = source.addresses(0, _rng())
+    addresses: Any = source.addresses(0, Rng(0, "read.files"))
     assert list(addresses[3::7]) == list(addresses)[3::7]
+    assert pickle.loads(pickle.dumps(addresses[3:7].tolist())) == list(addresses)[3:7]
     assert addresses[-1] == list(addresses)[-1]
     assert dict.fromkeys(addresses)  # hashable
     listing = source._listing
     assert len(listing.blob) + listing.ends.nbytes + listing.class_of.nbytes < 20 * 50 + 16
     assert sys.getsizeof(addresses) < 100
-
-
-def _rng() -> object:
-    from stoker.rng import Rng
-
-    return Rng(0, "read.files").move(0, 0)
 
 
 def test_what_was_listed_stays_when_files_come(tree: Path) -> None:

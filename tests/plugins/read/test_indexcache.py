@@ -76,7 +76,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     def fail(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(indexcache.os, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     index_of(str(shard))
     assert os.listdir(tmp_path) == ["a.tar"]
 

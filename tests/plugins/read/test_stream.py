@@ -86,7 +86,9 @@ def test_S2_pipe_is_refused() -> None:
 
 @pytest.mark.parametrize("packing", [gzip, bz2, lzma])
 @pytest.mark.parametrize("share", [0.3, 0.9])
-def test_a_cut_file_is_an_error_that_names_it(tmp_path: Path, packing: object, share: float) -> None:
+def test_a_cut_file_is_an_error_that_names_it(
+    tmp_path: Path, packing: object, share: float
+) -> None:
     data = write_tar(tmp_path / "plain.tar", pairs(40)).read_bytes()
     packed = packing.compress(data)  # type: ignore[attr-defined]
     path = tmp_path / "a.tar.x"

@@ -153,10 +153,10 @@ def grouped(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(members=archives(), format=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))
-def test_reading_by_index_equals_tarfile(members: Members, format: int) -> None:
+@given(members=archives(), layout=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))
+def test_reading_by_index_equals_tarfile(members: Members, layout: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = write_tar(Path(folder) / "a.tar", members, format=format)
+        path = write_tar(Path(folder) / "a.tar", members, format=layout)
         shelf = Shelf([index_of(str(path), keep=False)])
         with shelf.reader(()) as read:
             found = [read(number) for number in range(len(shelf))]

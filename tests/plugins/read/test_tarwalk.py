@@ -23,12 +23,12 @@ def through_tarfile(path: Path) -> list[tuple[str, int, int]]:
         return [(info.name, info.offset_data, info.size) for info in archive if info.isreg()]
 
 
-@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_equals_tarfile(tmp_path: Path, format: int) -> None:
+@pytest.mark.parametrize("layout", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_equals_tarfile(tmp_path: Path, layout: int) -> None:
     members = [(f"{'d' * 60}/{'e' * 60}/0.jpg", b"x" * 513), ("1.jpg", b""), ("2.jpg", b"y" * 512)]
-    if format != tarfile.USTAR_FORMAT:
+    if layout != tarfile.USTAR_FORMAT:
         members += [("f" * 300 + ".jpg", b"long"), ("grüß/ü" * 30 + ".jpg", b"u")]
-    path = write_tar(tmp_path / "a.tar", members, format=format)
+    path = write_tar(tmp_path / "a.tar", members, format=layout)
     found, closed = walk(path)
     assert closed
     assert [(member.name, member.offset, member.size) for member in found] == through_tarfile(path)

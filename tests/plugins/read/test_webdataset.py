@@ -1,6 +1,7 @@
 import os
 import pickle
 import random
+import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -167,8 +168,6 @@ def test_a_shard_without_end_mark_is_read_with_a_caution(tmp_path: Path) -> None
 
 
 def test_links_hold_no_data(tmp_path: Path) -> None:
-    import tarfile
-
     path = write_tar(tmp_path / "a.tar", [("a.jpg", b"1")])
     with tarfile.open(path, "a") as archive:
         info = tarfile.TarInfo("a.cls")
@@ -248,7 +247,7 @@ def test_one_reader_serves_any_number_of_threads(many: WebDataset, tmp_path: Pat
 
 def test_order_needs_no_reader(many: WebDataset) -> None:
     rng = Rng(0, "read.webdataset").move(0, 0)
-    assert sorted(many.addresses(0, rng)) == list(range(96))
+    assert set(many.addresses(0, rng)) == set(range(96))
 
 
 def test_an_address_that_is_none(many: WebDataset) -> None:
