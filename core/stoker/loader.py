@@ -18,10 +18,11 @@ from types import TracebackType
 from typing import Any
 
 from stoker.engine import checks
+from stoker.engine.assembly import make_flow, make_segments
 from stoker.engine.consumer import Consumer
 from stoker.engine.counters import counters, stage_facts
 from stoker.engine.failures import Failures
-from stoker.engine.flow import Flow, Limits
+from stoker.engine.flow import Flow
 from stoker.engine.jobs import BatchJob, Chunk, Job
 from stoker.engine.ledger import Ledger
 from stoker.engine.malloc import keep_freed_memory
@@ -35,7 +36,7 @@ from stoker.measure.snapshot import (
     report_between,
 )
 from stoker.pipeline import Pipeline, Quarantine
-from stoker.stages import PooledStage, Source
+from stoker.stages import Source
 
 # What cooperates returns within this; what does not is named.
 CLOSE_TIMEOUT_S = 5.0
@@ -56,7 +57,7 @@ class Loader:
         self.plan = pipeline if isinstance(pipeline, Plan) else make_plan(pipeline)
         options = self.plan.pipeline.options
         self.failures = Failures(options.on_error, quarantine)
-        self.segments = self._make_segments()
+        self.segments = make_segments(self.plan, self.failures)
         self.consumer = Consumer()
         self._ledger_before = Ledger()  # fates of flows that ended
         self._flow: Flow | None = None
@@ -69,28 +70,6 @@ class Loader:
         self._first: Snapshot | None = None
         # Threads hold no reference to the loader, so that losing it closes it.
         self._finalizer = weakref.finalize(self, _stop, self.segments, None)
-
-    def _make_segments(self) -> list[Segment]:
-        plan = self.plan
-        named = list(zip(plan.names, plan.stages, strict=True))
-        made = []
-        for part in plan.segments:
-            stages = [named[i] for i in part.stages]
-            if part.part == "step":
-                continue
-            before = named[: part.stages[0]]
-            made.append(
-                Segment(
-                    part.index,
-                    [(name, stage) for name, stage in stages if isinstance(stage, PooledStage)],
-                    [(name, stage) for name, stage in before if isinstance(stage, PooledStage)],
-                    part.executor,
-                    part.num_workers,
-                    self.failures,
-                    plan.pipeline.options.seed,
-                )
-            )
-        return made
 
     # -- iterating -----------------------------------------------------------------
 
@@ -177,36 +156,16 @@ class Loader:
         return self._flow
 
     def _start_flow(self) -> None:
-        plan = self.plan
-        parts = {part.index: part for part in plan.segments}
-        samples = [s for s in self.segments if parts[s.index].part == "samples"]
-        batches = [s for s in self.segments if parts[s.index].part == "batches"]
-        threads = sum(
-            parts[s.index].num_workers for s in samples if parts[s.index].executor == "thread"
-        )
-        options = plan.pipeline.options
         # Known epochs follow one another without a pause; beyond them each starts by itself.
-        self._flow_end = max(options.epochs, self._epoch + 1)
-        self._flow = flow = Flow(
-            (plan.names[0], plan.source),
-            plan.gather,
-            samples,
-            batches,
-            Limits(plan.prefetch_bytes, options.prefetch_batches, threads),
-            options.in_order,
-            options.seed,
-            (self._epoch, self._flow_end),
-        )
-        for segment in self.segments:
-            segment.waits_for_output = flow.waits_for_output
-            segment.deliver_to(flow.mailbox)
-            if not self._started:
-                segment.start()
+        self._flow_end = max(self.plan.pipeline.options.epochs, self._epoch + 1)
+        self._flow = make_flow(self.plan, self.segments, (self._epoch, self._flow_end))
         if not self._started:
             keep_freed_memory()
+            for segment in self.segments:
+                segment.start()
             self._first = self.snapshot()
-        self._started = True
-        flow.begin()
+            self._started = True
+        self._flow.begin()
 
     def _abandon(self) -> None:
         """Leave the present flow: what is in flight is unused."""
