@@ -22,7 +22,9 @@ A message says what was given, what is allowed and what to do.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 
@@ -30,6 +32,14 @@ class StokerError(Exception):
     """Root of the tree. `exit_code` is what the command line ends with."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew from its message: an error travels out of the process that raised it.
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(cls: type[StokerError], args: tuple[Any, ...]) -> StokerError:
+    return cls.__new__(cls, *args)
 
 
 class UsageError(StokerError):
@@ -122,19 +132,21 @@ class StaleError(StokerError):
 
 
 def nearest(given: str, known: Iterable[str]) -> str | None:
-    """Return the known name closest to `given`, or None where nothing is close."""
+    """Return the known name closest to `given` in any case, or None where nothing is close."""
     names = list(known)
-    tails = {name.rsplit(".", 1)[-1]: name for name in names}
-    close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
+    whole = {name.lower(): name for name in names}
+    tails = {name.rsplit(".", 1)[-1]: name for name in whole}
+    given = given.lower()
+    close = difflib.get_close_matches(given, list(whole), n=1, cutoff=0.6)
     if close:
-        return close[0]
+        return whole[close[0]]
     close = difflib.get_close_matches(given.rsplit(".", 1)[-1], list(tails), n=1, cutoff=0.6)
-    return tails[close[0]] if close else None
+    return whole[tails[close[0]]] if close else None
 
 
 def unknown_name(what: str, given: str, known: Iterable[str], hint: str = "") -> str:
     """Say that `given` is no known `what`, with the nearest right name."""
-    names = sorted(known)
+    names = sorted(name for name in known if name)
     text = f"no {what} {given!r}"
     near = nearest(given, names)
     if near:
@@ -144,9 +156,43 @@ def unknown_name(what: str, given: str, known: Iterable[str], hint: str = "") ->
     return f"{text} ({hint})" if hint else text
 
 
+def reason_of(error: BaseException) -> str:
+    """Return an error's type and message, whatever the error is like."""
+    name = type(error).__name__
+    try:
+        # str() of a KeyError is the repr of its message.
+        plain = isinstance(error, KeyError) and len(error.args) == 1 and " " in str(error.args[0])
+        text = str(error.args[0] if plain else error).strip()
+    except Exception as fault:
+        text = f"(its message cannot be shown: {type(fault).__name__})"
+    return f"{name}: {text}" if text else name
+
+
+class _Short(reprlib.Repr):
+    """Looks at no more of a value than is shown: a parameter may hold a whole data set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 30
+        self.maxstring = self.maxother = self.maxlong = 200
+
+    def repr_bytes(self, value: bytes, level: int) -> str:
+        return repr(value[: self.maxstring])
+
+    def repr_dict(self, value: dict[Any, Any], level: int) -> str:
+        if level <= 0 and value:
+            return "{...}"
+        parts = [
+            f"{self.repr1(key, level - 1)}: {self.repr1(part, level - 1)}"
+            for key, part in islice(value.items(), self.maxdict)
+        ]
+        return f"{{{', '.join(parts)}}}"
+
+
+_short = _Short()
+
+
 def describe_given(value: Any) -> str:
-    """Return a short repr of a value that a user gave, for error messages."""
-    text = repr(value)
-    if not isinstance(value, type) and callable(value) and hasattr(value, "__qualname__"):
-        text = str(value.__qualname__)  # a function's repr holds its address
+    """Return a short repr of a value that a user gave, on one line, for error messages."""
+    text = " ".join(line.strip() for line in _short.repr(value).splitlines())
     return text if len(text) <= 60 else text[:57] + "..."

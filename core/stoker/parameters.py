@@ -7,7 +7,6 @@ units from `param`. All problems of a thing are reported together.
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
 import inspect
 import sys
@@ -16,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from stoker.errors import UsageError, describe_given, unknown_name
+from stoker.errors import StokerError, UsageError, describe_given, reason_of, unknown_name
+from stoker.typed import adapter_of, no_flag_as_number, resolved, type_name, used_as_it_is
 
 
 def param(
@@ -59,13 +59,15 @@ class Parameter:
             bounds = f" of at least {low:g}"
         else:
             bounds = f" of at most {high:g}" if high is not None else ""
-        return f"{self.type}{bounds}{f' ({self.unit})' if self.unit else ''}"
+        many = ", numbers" if bounds and not self.type.isidentifier() else ""
+        return f"{self.type}{many}{bounds}{f' ({self.unit})' if self.unit else ''}"
 
 
 def parameters(cls: type) -> dict[str, Parameter]:
-    """Return the parameters of a stage or policy class, by name, in order."""
+    """Return the parameters of a stage or policy class, by name, in the order of its call."""
     found = {}
-    for field in dataclasses.fields(cls):
+    # A call takes keyword-only ones last, wherever their class stands among the bases.
+    for field in sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only)):
         if not field.init:
             continue
         facts = field.metadata
@@ -94,60 +96,67 @@ def _annotations(cls: type) -> dict[str, Any]:
     """Return the annotations that can be resolved; types imported for checkers only cannot."""
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        scope = vars(sys.modules[base.__module__])
+        scope = vars(sys.modules[base.__module__]) if base.__module__ in sys.modules else {}
         for name, annotation in vars(base).get("__annotations__", {}).items():
-            try:
-                if isinstance(annotation, str):
-                    annotation = eval(annotation, dict(scope), dict(vars(base)))
-            except NameError:
-                continue
-            if typing.get_origin(annotation) is not typing.ClassVar:
-                found[name] = annotation
-    return found
+            found[name] = resolved(annotation, scope, vars(base))
+    return {
+        name: annotation
+        for name, annotation in found.items()
+        if not isinstance(annotation, str) and typing.get_origin(annotation) is not typing.ClassVar
+    }
 
 
 @cache
 def _adapters(cls: type) -> dict[str, Any]:
     """Return pydantic validators by parameter, for the annotations that it understands."""
-    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
-
-    found = {}
-    config = ConfigDict(arbitrary_types_allowed=True)
-    for name, annotation in _annotations(cls).items():
-        try:
-            found[name] = TypeAdapter(annotation, config=config)
-        except PydanticUserError:  # dataclasses and models bring their own configuration
-            with contextlib.suppress(PydanticUserError):
-                found[name] = TypeAdapter(annotation)
-    return found
+    made = {name: adapter_of(annotation) for name, annotation in _annotations(cls).items()}
+    return {name: adapter for name, adapter in made.items() if adapter is not None}
 
 
-def _fault(cls: type, name: str, value: Any, strict: bool) -> tuple[Any, str | None]:
+def _judged(cls: type, name: str, value: Any, *, from_text: bool) -> tuple[Any, str | None]:
     """Return the value as its type wants it, and what is wrong with it (or None)."""
     from pydantic import ValidationError
 
     parameter = parameters(cls)[name]
     adapter = _adapters(cls).get(name)
+    made, fits = value, True
     if adapter is not None:
         try:
-            value = adapter.validate_python(value, strict=strict or None)
+            made = adapter.validate_python(value)
         except ValidationError:
-            return value, f"{name}={describe_given(value)}: allowed is {parameter.allowed}"
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        low, high = parameter.minimum, parameter.maximum
-        below = low is not None and value < low
-        above = high is not None and value > high
-        if below or above or value != value:
-            return value, f"{name}={describe_given(value)}: allowed is {parameter.allowed}"
-    return value, None
+            fits = False
+        else:
+            fits = no_flag_as_number(value, made) if from_text else used_as_it_is(value, made)
+    if fits and not any(_out_of_bounds(parameter, part) for part in _numbers_of(parameter, made)):
+        return made, None
+    return value, f"{name}={describe_given(value)}: allowed is {parameter.allowed}"
+
+
+def _numbers_of(parameter: Parameter, value: Any) -> Iterator[float]:
+    """Yield what bounds apply to: the number, or those in a tuple or list of a bounded one."""
+    bounded = parameter.minimum is not None or parameter.maximum is not None
+    if isinstance(value, (list, tuple)):
+        for part in value if bounded else ():
+            yield from _numbers_of(parameter, part)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield value
+
+
+def _out_of_bounds(parameter: Parameter, number: float) -> bool:
+    low, high = parameter.minimum, parameter.maximum
+    below = low is not None and number < low
+    above = high is not None and number > high
+    return below or above or number != number
 
 
 def faults(thing: Any) -> Iterator[str]:
     """Yield what is wrong with the parameters of a stage or policy, one line each."""
     cls = type(thing)
     for base in cls.__mro__:
-        if "__annotations__" in vars(base) and "__dataclass_params__" not in vars(base):
-            fields = [n for n, a in vars(base)["__annotations__"].items() if "ClassVar" not in a]
+        # A plain class among the bases declares no parameters; a stage's subclass means to.
+        if dataclasses.is_dataclass(base) and "__dataclass_params__" not in vars(base):
+            declared = vars(base).get("__annotations__", {}).items()
+            fields = [name for name, annotation in declared if "ClassVar" not in str(annotation)]
             if fields:
                 yield (
                     f"{base.__name__} declares {', '.join(fields)} but is no dataclass: "
@@ -155,9 +164,7 @@ def faults(thing: Any) -> Iterator[str]:
                 )
                 return
     for name in parameters(cls):
-        value = getattr(thing, name)
-        # Tuples and lists serve alike; for the rest a wrong type is a mistake.
-        _, fault = _fault(cls, name, value, strict=isinstance(value, (str, bool)))
+        _, fault = _judged(cls, name, getattr(thing, name), from_text=False)
         if fault:
             yield fault
 
@@ -169,7 +176,7 @@ def literal(text: str) -> Any:
         return lowered[text.lower()]
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
 
 
@@ -182,10 +189,10 @@ def parse(cls: type, owner: str, name: str, text: str) -> Any:
     known = parameters(cls)
     if name not in known:
         raise UsageError(unknown_name(f"parameter of {owner}", name, known))
-    value, fault = _fault(cls, name, literal(text), strict=False)
+    value, fault = _judged(cls, name, literal(text), from_text=True)
     if fault:
         # "17" may be meant as text where the parameter is text.
-        value, fault_of_text = _fault(cls, name, text, strict=False)
+        value, fault_of_text = _judged(cls, name, text, from_text=True)
         if fault_of_text:
             raise UsageError(f"{owner}: {fault}")
     return value
@@ -197,24 +204,21 @@ def convert(annotation: Any, text: str, what: str) -> Any:
     Raises:
         UsageError: not a value of that type.
     """
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
-    if annotation is inspect.Parameter.empty:
+    adapter = None
+    if annotation is not inspect.Parameter.empty and not isinstance(annotation, str):
+        adapter = adapter_of(annotation)
+    if adapter is None:
         return literal(text)
-    adapter: Any = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
     for candidate in (literal(text), text):
         try:
-            return adapter.validate_python(candidate)
+            made = adapter.validate_python(candidate)
         except ValidationError:
             continue
+        if no_flag_as_number(candidate, made):
+            return made
     raise UsageError(f"{what}={describe_given(text)}: allowed is {type_name(annotation)}")
-
-
-def type_name(annotation: Any) -> str:
-    """Return a type as people write it."""
-    if isinstance(annotation, type) and not typing.get_args(annotation):
-        return annotation.__name__
-    return str(annotation).replace("typing.", "").replace("NoneType", "None")
 
 
 def build(cls: type, owner: str, given: Mapping[str, Any]) -> Any:
@@ -234,8 +238,21 @@ def build(cls: type, owner: str, given: Mapping[str, Any]) -> Any:
     ]
     if problems:
         raise UsageError("; ".join(problems))
-    make: Callable[..., Any] = cls
-    return make(**given)
+    return made_by(cls, owner, given)
+
+
+def made_by(make: Callable[..., Any], owner: str, given: Mapping[str, Any]) -> Any:
+    """Return `make(**given)`; what a stage's own checks raise is wrong use, too.
+
+    Raises:
+        UsageError: it refused.
+    """
+    try:
+        return make(**given)
+    except StokerError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{owner}: {reason_of(error)}") from error
 
 
 def shown(thing: Any) -> str:
@@ -243,6 +260,15 @@ def shown(thing: Any) -> str:
     parts = []
     for name, parameter in parameters(type(thing)).items():
         value = getattr(thing, name)
-        if parameter.required or (value is not parameter.default and value != parameter.default):
+        if parameter.required or not _equal(value, parameter.default):
             parts.append(f"{name}={describe_given(value)}")
     return f"{type(thing).name or type(thing).__name__}({', '.join(parts)})"
+
+
+def _equal(value: Any, other: Any) -> bool:
+    if value is other:
+        return True
+    try:
+        return bool(value == other)
+    except Exception:  # arrays compare element by element, and say nothing as a whole
+        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -69,6 +69,11 @@ class Pipeline:
     """
 
     def __init__(self, name: str, *stages: Stage, **options: Any) -> None:
+        if not isinstance(name, str):
+            raise UsageError(
+                f"a pipeline's name comes first, as text, then its stages; given was "
+                f"{describe_given(name)}"
+            )
         wrong = [thing for thing in stages if not isinstance(thing, Stage)]
         if wrong:
             given = wrong[0]
@@ -83,7 +88,7 @@ class Pipeline:
         ]
         if unknown:
             raise UsageError(f"pipeline {name!r}: " + "; ".join(unknown))
-        memory = options.get("memory", ())
+        memory = options.get("memory") or ()
         options["memory"] = tuple(memory) if isinstance(memory, (list, tuple)) else (memory,)
         self.name = name
         self.stages = tuple(stages)
@@ -110,8 +115,8 @@ class Pipeline:
         by_name = [i for i, stage in enumerate(self.stages) if stage.name == wanted]
         of_kind = [i for i, stage in enumerate(self.stages) if stage.kind == wanted]
         matches = by_name or of_kind
-        if number:
-            if number.isdigit() and 1 <= int(number) <= len(matches):
+        if number and matches:
+            if number.isdecimal() and 1 <= int(number) <= len(matches):
                 return matches[int(number) - 1]
             raise UsageError(f"no stage {address!r}: {wanted!r} occurs {len(matches)} times")
         if len(matches) > 1 and not by_name:
@@ -204,5 +209,5 @@ def resolve_policy(family: str, given: str | Any) -> Any:
     """Return a policy given as an object, or by name ("bf16", "precision.bf16")."""
     if not isinstance(given, str):
         return given
-    make: Callable[[], Any] = host().policy_class(family, given)
-    return make()
+    cls = host().policy_class(family, given)
+    return parameters.build(cls, cls.name, {})

@@ -7,19 +7,21 @@ with its error and takes nobody else down.
 
 from __future__ import annotations
 
-import importlib
 import os
-import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
-from importlib import metadata
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pluggy
 
-from stoker.errors import PluginConflictError, UnknownNameError, UsageError
+from stoker.discovery import OWN_DISTRIBUTION, Found, from_checkout, installed, load_target
+from stoker.errors import (
+    PluginConflictError,
+    UnknownNameError,
+    UsageError,
+    describe_given,
+    reason_of,
+)
 from stoker.hookspecs import (
     GROUP,
     DataEntry,
@@ -31,10 +33,13 @@ from stoker.hookspecs import (
     hookimpl,
 )
 from stoker.observer import Observer
+from stoker.policy import Memory, Policy, Precision
 from stoker.stages import Stage
+from stoker.vetting import Plugin, breaking, check_entries, check_marked
 
 __all__ = [
     "DataEntry",
+    "Found",
     "Host",
     "PipelineEntry",
     "PolicyEntry",
@@ -44,80 +49,15 @@ __all__ = [
     "load_target",
 ]
 
-OWN_DISTRIBUTION = "stoker"
 _E = TypeVar("_E", Entry, StageEntry)
-
-
-@dataclass
-class Plugin:
-    """One plugin as found: where it comes from, and what became of it."""
-
-    name: str
-    target: str
-    distribution: str
-    version: str
-    state: str = "ok"
-    """"ok", "broken" or "disabled"."""
-    error: str = ""
-    """What broke it, in one line; `trace` has the whole."""
-    trace: str = ""
-    brings: dict[str, list[str]] = field(default_factory=dict)
-    """Names it brings, by family (stages, precisions, ...)."""
-
-    @property
-    def source(self) -> str:
-        """Distribution and version, as messages name it."""
-        return f"{self.distribution} {self.version}".strip()
-
-
-@dataclass(frozen=True)
-class Found:
-    """An entry point, or its like in a checkout."""
-
-    name: str
-    target: str
-    distribution: str
-    version: str
-
-
-def installed() -> list[Found]:
-    """Return the plugins that installed distributions announce."""
-    found = []
-    for point in metadata.entry_points(group=GROUP):
-        dist = point.dist
-        found.append(
-            Found(
-                point.name,
-                point.value,
-                dist.name if dist else "unknown",
-                dist.version if dist else "",
-            )
-        )
-    return sorted(set(found), key=lambda item: (item.distribution, item.name))
-
-
-def from_checkout() -> list[Found]:
-    """Return the built-in plugins that a checkout's pyproject.toml announces, else nothing."""
-    import tomllib
-
-    project = Path(__file__).resolve().parents[2] / "pyproject.toml"
-    if not project.is_file():
-        return []
-    table = tomllib.loads(project.read_text()).get("project", {})
-    if table.get("name") != OWN_DISTRIBUTION:
-        return []
-    points = table.get("entry-points", {}).get(GROUP, {})
-    version = table.get("version", "")
-    return [Found(name, target, OWN_DISTRIBUTION, version) for name, target in points.items()]
-
-
-def load_target(target: str) -> Any:
-    """Import "module:attribute" (or a module alone) and return it."""
-    module_name, _, attribute = target.partition(":")
-    thing: Any = importlib.import_module(module_name)
-    for part in filter(None, attribute.split(".")):
-        thing = getattr(thing, part)
-    return thing
+_ENTRIES = {
+    "stages": StageEntry,
+    "precisions": PolicyEntry,
+    "memory": PolicyEntry,
+    "pipelines": PipelineEntry,
+    "data": DataEntry,
+}
+"""What a plugin brings, by family: `stoker_FAMILY` is the hook."""
 
 
 class Host:
@@ -134,6 +74,7 @@ class Host:
         self.notes: list[str] = []
         """Remarks on discovery that a listing should show."""
         self.plugins: list[Plugin] = []
+        self._brought: dict[str, list[tuple[Plugin, list[Any]]]] = {}
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(Hooks)
         if disable is None:
@@ -144,11 +85,14 @@ class Host:
         unknown = disabled - {plugin.name for plugin in self.plugins}
         for name in sorted(unknown):
             self.notes.append(f"STOKER_DISABLE names {name!r}, which is no plugin here")
-        self.stages: Mapping[str, StageEntry] = self._collect("stages", StageEntry)
-        self.precisions: Mapping[str, Entry] = self._collect("precisions", PolicyEntry)
-        self.memory: Mapping[str, Entry] = self._collect("memory", PolicyEntry)
-        self.pipelines: Mapping[str, Entry] = self._collect("pipelines", PipelineEntry)
-        self.data: Mapping[str, Entry] = self._collect("data", DataEntry)
+        for family in _ENTRIES:
+            self._ask(family)
+        # Only now is it known who is broken: a broken plugin brings nothing at all.
+        self.stages: Mapping[str, StageEntry] = self._collected("stages")
+        self.precisions: Mapping[str, Entry] = self._collected("precisions")
+        self.memory: Mapping[str, Entry] = self._collected("memory")
+        self.pipelines: Mapping[str, Entry] = self._collected("pipelines")
+        self.data: Mapping[str, Entry] = self._collected("data")
 
     # -- loading ---------------------------------------------------------------
 
@@ -166,68 +110,65 @@ class Host:
 
     def _load(self, item: Found, disabled: set[str]) -> None:
         plugin = Plugin(item.name, item.target, item.distribution, item.version)
-        twin = self._manager.get_plugin(item.name)
-        if twin is not None:
-            first = next(other for other in self.plugins if other.name == item.name)
-            raise PluginConflictError(
-                f"two plugins are named {item.name!r}: one from {first.source}, one from "
-                f"{plugin.source}; uninstall one of the distributions"
-            )
+        twin = next((other for other in self.plugins if other.name == item.name), None)
         self.plugins.append(plugin)
         if item.name in disabled:
             plugin.state = "disabled"
             return
-        try:
-            self._manager.register(load_target(item.target), name=item.name)
-            self._manager.check_pending()
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # a plugin's SystemExit must not end the host either
-            # A half-registered plugin would answer hooks and fail check_pending for others.
-            if self._manager.get_plugin(item.name) is not None:
-                self._manager.unregister(name=item.name)
-            self._break(plugin, error)
-
-    @staticmethod
-    def _break(plugin: Plugin, error: BaseException) -> None:
-        plugin.state = "broken"
-        lines = str(error).strip().splitlines() or [""]
-        plugin.error = f"{type(error).__name__}: {lines[0]}"
-        plugin.trace = "".join(traceback.format_exception(error))
+        if twin is not None:
+            raise PluginConflictError(
+                f"two plugins are named {item.name!r}: one from {twin.source}, one from "
+                f"{plugin.source}; uninstall one of the distributions, or leave both out with "
+                f"STOKER_DISABLE={item.name}"
+            )
+        with breaking(plugin):
+            thing = load_target(item.target)
+            try:
+                self._manager.register(thing, name=item.name)
+                self._manager.check_pending()
+                check_marked(thing)
+            except BaseException:
+                # A half-registered plugin would answer hooks and fail check_pending for others.
+                if self._manager.get_plugin(item.name) is not None:
+                    self._manager.unregister(name=item.name)
+                raise
 
     def _answers(self, hook: str) -> Iterator[tuple[Plugin, list[Any]]]:
         """Yield each healthy plugin with what its hook returns, breaking those that raise."""
-        by_name = {plugin.name: plugin for plugin in self.plugins if plugin.state == "ok"}
+        healthy = {plugin.name: plugin for plugin in self.plugins if plugin.state == "ok"}
         for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-            plugin = by_name.get(implementation.plugin_name)
+            plugin = healthy.get(implementation.plugin_name)
             if plugin is None:
                 continue
-            try:
-                yield plugin, list(implementation.function() or ())
-            except Exception as error:
-                self._break(plugin, error)
+            answer: list[Any] | None = None
+            with breaking(plugin, hook):
+                answer = list(implementation.function() or ())
+            if answer is not None:
+                yield plugin, answer
 
-    def _collect(self, family: str, kind: type[_E]) -> dict[str, _E]:
-        owners: dict[str, Plugin] = {}
-        entries: dict[str, _E] = {}
+    def _ask(self, family: str) -> None:
         for plugin, answer in self._answers(f"stoker_{family}"):
-            wrong = [entry for entry in answer if not isinstance(entry, kind)]
-            if wrong:
-                self._break(
-                    plugin, TypeError(f"stoker_{family} gave {wrong[0]!r}, not a {kind.__name__}")
-                )
+            with breaking(plugin, f"stoker_{family}"):
+                check_entries(answer, _ENTRIES[family])
+                self._brought.setdefault(family, []).append((plugin, answer))
+                plugin.brings[family] = [entry.name for entry in answer]
+
+    def _collected(self, family: str) -> dict[str, Any]:
+        owners: dict[str, Plugin] = {}
+        entries: dict[str, Any] = {}
+        for plugin, answer in self._brought.get(family, []):
+            if plugin.state != "ok":
                 continue
             for entry in answer:
                 if entry.name in owners:
+                    owner = owners[entry.name]
                     raise PluginConflictError(
                         f"{family} name {entry.name!r} is claimed by two plugins: "
-                        f"{owners[entry.name].name!r} ({owners[entry.name].source}) and "
-                        f"{plugin.name!r} ({plugin.source}); uninstall one, or set "
-                        f"STOKER_DISABLE={plugin.name}"
+                        f"{owner.name!r} ({owner.source}) and {plugin.name!r} "
+                        f"({plugin.source}); uninstall one, or set STOKER_DISABLE={plugin.name}"
                     )
                 owners[entry.name] = plugin
                 entries[entry.name] = entry
-            plugin.brings[family] = [entry.name for entry in answer]
         return entries
 
     # -- use -------------------------------------------------------------------
@@ -239,7 +180,14 @@ class Host:
 
     def observers(self) -> list[Observer]:
         """Return new observers from all plugins."""
-        return [watcher for _, answer in self._answers("stoker_observers") for watcher in answer]
+        found: list[Observer] = []
+        for plugin, answer in self._answers("stoker_observers"):
+            with breaking(plugin, "stoker_observers"):
+                wrong = [thing for thing in answer if not isinstance(thing, Observer)]
+                if wrong:
+                    raise TypeError(f"gave {describe_given(wrong[0])}, not an Observer")
+                found += answer
+        return found
 
     def stage_class(self, name: str) -> type[Stage]:
         """Return the class of a registered stage.
@@ -259,12 +207,28 @@ class Host:
             )
         return cls
 
-    def policy_class(self, family: str, name: str) -> type[Any]:
-        """Return the class of a policy: family "precision" or "memory", name with or without it."""
-        known = self.precisions if family == "precision" else self.memory
+    def policy_class(self, family: str, name: str) -> type[Policy]:
+        """Return the class of a policy: family "precision" or "memory", name with or without it.
+
+        Raises:
+            UnknownNameError: nobody registered `name`.
+            UsageError: it cannot be imported, or differs from its announcement.
+        """
+        known, base = (
+            (self.precisions, Precision) if family == "precision" else (self.memory, Memory)
+        )
         full = name if name.startswith(f"{family}.") or name in known else f"{family}.{name}"
-        cls = self._import(self._find(family, full, known, "known policies:"))
-        assert isinstance(cls, type)
+        entry = self._find(f"{family} policy", full, known, "known policies:")
+        cls = self._import(entry)
+        if not (isinstance(cls, type) and issubclass(cls, base)):
+            raise UsageError(
+                f"policy {full!r} is announced as {entry.target}, which is no {base.__name__}"
+            )
+        if cls.name != entry.name:
+            raise UsageError(
+                f"policy {full!r} is announced, but {entry.target} says name {cls.name!r}; "
+                "make the PolicyEntry agree"
+            )
         return cls
 
     def pipeline_factory(self, name: str) -> Any:
@@ -288,10 +252,9 @@ class Host:
     def _import(entry: Entry | StageEntry) -> Any:
         try:
             return load_target(entry.target)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UsageError(
-                f"{entry.name!r} could not be loaded from {entry.target}: "
-                f"{type(error).__name__}: {error}"
+                f"{entry.name!r} could not be loaded from {entry.target}: {reason_of(error)}"
             ) from error
 
 

@@ -20,7 +20,8 @@ _MASK = (1 << 64) - 1
 
 def stable_key(*parts: object) -> int:
     """Return a 64-bit key of the parts, equal on every machine and in every process."""
-    text = "\x1f".join(map(str, parts)).encode()
+    # Paths may hold bytes that are no text, which Python keeps as lone surrogates.
+    text = "\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
@@ -56,9 +57,10 @@ class Rng:
     @property
     def seed(self) -> int:
         """The 64-bit seed at this sample, for libraries with generators of their own."""
-        state = _mix(self._key ^ (self._epoch * 0x9E3779B97F4A7C15 & _MASK))
-        state = _mix(state ^ (self._position * 0xD1B54A32D192ED03 & _MASK))
-        return _mix(state ^ (self._part * 0x8CB92BA72F3D8DD7 & _MASK))
+        # int: a position that a stage drew with NumPy would overflow.
+        state = _mix(self._key ^ (int(self._epoch) * 0x9E3779B97F4A7C15 & _MASK))
+        state = _mix(state ^ (int(self._position) * 0xD1B54A32D192ED03 & _MASK))
+        return _mix(state ^ (int(self._part) * 0x8CB92BA72F3D8DD7 & _MASK))
 
     @property
     def random(self) -> random.Random:
@@ -96,7 +98,7 @@ class Rng:
 
     @property
     def torch(self) -> torch.Generator:
-        """A CPU `torch.Generator` seeded for this sample."""
+        """A CPU `torch.Generator` seeded for this sample (torch takes 32 bits of a seed)."""
         import torch
 
         if self._torch is None:

@@ -65,7 +65,10 @@ def nbytes(value: Any) -> int:
         return sum(map(nbytes, value.values())) + _OBJECT_NBYTES
     if isinstance(value, (bytes, bytearray, str)):
         return len(value)
-    size = getattr(value, "nbytes", None)
+    try:
+        size = getattr(value, "nbytes", None)
+    except Exception:  # a sparse tensor does not tell
+        size = None
     if isinstance(size, int):
         return size
     if isinstance(value, (list, tuple)):

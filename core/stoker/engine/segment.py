@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from time import perf_counter_ns, sleep
 from typing import Any
 
 from stoker.engine.failures import Failures
+from stoker.engine.intraop import hold_to_one_thread
 from stoker.engine.jobs import Job
 from stoker.engine.runners import (
     AssembleRunner,
@@ -183,12 +183,12 @@ class Segment:
         self._through(job, self._runners)
 
     def _work(self, state: WorkerState) -> None:
-        limit_intra_op_threads()
         with ExitStack() as stack:
             runners: list[Callable[[Any], None]] | None = None
             broken: Exception | None = None
             try:
                 runners = self._open(state, stack)
+                hold_to_one_thread()
             except Exception as error:
                 broken = error
             while (job := self._get(state.waits)) is not None:
@@ -269,13 +269,3 @@ def _runner_of(stage: PooledStage) -> Callable[..., Callable[[Any], None]]:
         (BatchMap, BatchRunner),
     ]
     return next((runner for family, runner in families if isinstance(stage, family)), ChunkRunner)
-
-
-def limit_intra_op_threads() -> None:
-    """Hold torch's own threads to one in the calling worker, where torch is loaded.
-
-    Workers are the parallelism: a pool of threads inside each would fight them for cores.
-    """
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(1)

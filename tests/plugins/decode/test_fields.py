@@ -50,7 +50,7 @@ def test_it_prints_travels_and_can_be_changed() -> None:
 
 def test_parameters_are_listed_and_build_it() -> None:
     listed = parameters(Fields)
-    assert list(listed) == ["num_workers", "executor", "fields"]
+    assert list(listed) == ["fields", "num_workers", "executor"]
     assert listed["fields"].type == "tuple[tuple[str, str], ...]"
     made = build(Fields, "decode.fields", {"fields": (("a", "cls"),), "num_workers": 2})
     assert made == Fields(a="cls", num_workers=2)
