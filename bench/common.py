@@ -243,7 +243,7 @@ def parser(about: str, rounds: int) -> argparse.ArgumentParser:
         type=_positive(int),
         default=rounds,
         metavar="N",
-        help=f"rounds that count; at least {MIN_ROUNDS} for a figure to be held to",
+        help="rounds that count",
     )
     made.add_argument(
         "--scale",
@@ -265,11 +265,11 @@ def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
     return number
 
 
-def cautions(given: argparse.Namespace, least_scale: float = 1.0) -> list[str]:
+def cautions(given: argparse.Namespace, least_rounds: int = MIN_ROUNDS) -> list[str]:
     """Return why the figures of this run are not to be relied on, if so."""
     found = []
-    if given.rounds < MIN_ROUNDS:
-        found.append(f"{given.rounds} rounds: figures are held to with {MIN_ROUNDS} or more")
-    if given.scale < least_scale:
-        found.append(f"rounds at {given.scale:g} of their length")
+    if given.rounds < least_rounds:
+        found.append(f"{given.rounds} rounds: {least_rounds} or more are needed for a figure")
+    if given.scale < 1:
+        found.append(f"rounds of {given.scale:g} times their length")
     return found

@@ -52,6 +52,8 @@ class Contestant:
     open: Callable[[int], AbstractContextManager[Iterable[Any]]]
     needs: tuple[str, ...] = ()
     """Packages that it imports."""
+    least: int = 64
+    """Items of a round at least: many more than it can have ready when the first one comes."""
 
 
 # -- by hand -------------------------------------------------------------------------
@@ -196,7 +198,7 @@ def _spdl(aggregate: int) -> Callable[[int], AbstractContextManager[Iterable[Any
             builder = builder.pipe(whole if aggregate else same)
         if aggregate:
             builder = builder.disaggregate()
-        pipeline = builder.add_sink(BUFFER).build(num_threads=STAGES)
+        pipeline = builder.add_sink().build(num_threads=STAGES)
         with pipeline.auto_stop():
             yield pipeline
 
@@ -272,17 +274,24 @@ CONTESTANTS = (
         _parallel(prebatch=BUFFER),
         TORCHDATA,
     ),
-    Contestant("spdl", f"4 pipes, num_threads=4, add_sink({BUFFER})", _spdl(0), ("spdl",)),
+    Contestant("spdl", "4 pipes, num_threads=4", _spdl(0), ("spdl",)),
     Contestant(
         "spdl, aggregated",
         f"as above, between aggregate({BUFFER}) and disaggregate()",
         _spdl(BUFFER),
         ("spdl",),
+        least=50 * BUFFER,
     ),
     Contestant(
         "grain", "MapDataset, num_threads=0 as advised for data in memory", _grain(0), ("grain",)
     ),
-    Contestant("grain, 16 threads", "MapDataset, read options by default", _grain(16), ("grain",)),
+    Contestant(
+        "grain, 16 threads",
+        "MapDataset, read options by default",
+        _grain(16),
+        ("grain",),
+        least=5000,
+    ),
     Contestant("webdataset maps", "DataPipeline, 4 maps", webdataset_maps, ("webdataset",)),
     Contestant("stoker inline", 'executor="inline", metered', _stoker("inline")),
     Contestant("stoker threads", "as planned by default, metered", _stoker("auto")),

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +60,33 @@ def seconds_per_item(contestant: Contestant, n: int) -> float:
         received = iter(items)
         next(received)
         begun = time.perf_counter()
-        for _ in received:
+        for _ in islice(received, n - 1):
             pass
-        return (time.perf_counter() - begun) / (n - 1)
+        spent = time.perf_counter() - begun
+        for _ in received:
+            raise RuntimeError(f"{contestant.name} gave more than the {n} items asked for")
+        return spent / (n - 1)
+
+
+def check(contestant: Contestant, n: int = 300) -> None:
+    """Make sure that a contestant gives all items, in order.
+
+    Raises:
+        RuntimeError: it does not, so its time means nothing.
+    """
+    with contestant.open(n) as items:
+        got = [item["data"] if isinstance(item, dict) else item for item in items]
+    if got != list(range(n)):
+        raise RuntimeError(f"{contestant.name} does not give all items in order: {got[:5]} ...")
 
 
 def items_for(contestant: Contestant, round_s: float) -> int:
     """Return how many items take about as long as a round."""
-    n = 64
+    n = contestant.least
     while True:
         each_s = seconds_per_item(contestant, n)
         if each_s * n >= round_s / 4:
-            return max(2, int(round_s / each_s))
+            return max(contestant.least, int(round_s / each_s))
         n *= 4
 
 
@@ -99,13 +115,17 @@ def present(contestants: Iterable[Contestant]) -> tuple[list[Contestant], dict[s
 
 
 def measure(
-    contestants: Sequence[Contestant], rounds: int, round_s: float, progress: Any = lambda text: None
+    contestants: Sequence[Contestant],
+    rounds: int,
+    round_s: float,
+    progress: Any = lambda text: None,
 ) -> tuple[Seconds, dict[str, int]]:
     """Return each contestant's seconds per item by round, and how many items a round had."""
     threads = threading.active_count()
     counts = {}
     for contestant in contestants:
         progress(f"sizing {contestant.name}")
+        check(contestant)
         counts[contestant.name] = items_for(contestant, round_s)
         settle(threads)
     runs = {
@@ -189,16 +209,14 @@ def table(result: dict[str, Any]) -> str:
             for mine in (INLINE, THREADS)
         ]
         ends = f"{low:.3g} to {high:.3g}"
-        lines.append(
-            f"{name:{width}}  {value:8.3g}  {ends:>15}  {over[0]:9.3g}  {over[1]:9.3g}"
-        )
+        lines.append(f"{name:{width}}  {value:8.3g}  {ends:>15}  {over[0]:9.3g}  {over[1]:9.3g}")
     lines += [f"left out: {name}: {why}" for name, why in result["left_out"].items()]
     return "\n".join([*lines, *result["cautions"], *verdicts(result)])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write."""
-    options = parser(__doc__.splitlines()[0], ROUNDS)
+    options = parser((__doc__ or "").splitlines()[0], ROUNDS)
     given = options.parse_args(arguments)
     logging.getLogger("absl").setLevel(logging.ERROR)  # grain misses an optional profiler
     result = run(given, command("bench.overhead", given, options.parse_args([])))

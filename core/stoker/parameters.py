@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import sys
 import typing
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -175,7 +176,8 @@ def literal(text: str) -> Any:
     if text.lower() in lowered:
         return lowered[text.lower()]
     try:
-        return ast.literal_eval(text)
+        with warnings.catch_warnings(action="ignore"):  # such as of a backslash in a pattern
+            return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
 

@@ -7,14 +7,15 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stoker import parameters
-from stoker.errors import StokerError, UsageError, unknown_name
+from stoker.errors import StokerError, UsageError, reason_of, unknown_name
 from stoker.pipeline import Options, Pipeline
-from stoker.pipeline import stage as make_stage
 from stoker.plugins import host
+from stoker.typed import signature_of
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,31 @@ def configured(name: str, changes: Changes) -> Pipeline:
     """
     pipeline = made(find(name), name, changes.args)
     problems: list[str] = []
-    for change, texts in ((_swapped, changes.swaps), (_set, changes.sets)):
-        for text in texts:
-            try:
-                pipeline = change(pipeline, text)
-            except UsageError as error:
-                problems.append(str(error))
-    if problems:
-        raise UsageError("\n".join(problems))
+    failed: set[str] = set()
+    for text in changes.swaps:
+        try:
+            pipeline = _swapped(pipeline, text, changes.sets)
+        except UsageError as error:
+            problems.append(str(error))
+            failed |= set(text.partition("=")[::2])
+    for text in changes.sets:
+        if text.partition("=")[0].rpartition(".")[0] in failed:
+            continue  # meant for a stage that is not there
+        try:
+            pipeline = _set(pipeline, text)
+        except UsageError as error:
+            problems.append(str(error))
+    _raise(problems)
     given = {key: value for key, value in changes.options.items() if value is not None}
     return pipeline.with_options(**given) if given else pipeline
+
+
+def _raise(problems: Sequence[str]) -> None:
+    if len(problems) == 1:
+        raise UsageError(problems[0])
+    if problems:
+        lines = "".join(f"\n  - {problem}" for problem in problems)
+        raise UsageError(f"{len(problems)} problems:{lines}")
 
 
 def find(name: str) -> Any:
@@ -71,8 +87,7 @@ def find(name: str) -> Any:
     if not attribute:
         raise UsageError(f"{name}: say which function: {_choices(place, module)}")
     if not hasattr(module, attribute):
-        known = [key for key in vars(module) if not key.startswith("_")]
-        raise UsageError(unknown_name(f"function in {place}", attribute, known))
+        raise UsageError(unknown_name(f"function in {place}", attribute, _makers(module)))
     return getattr(module, attribute)
 
 
@@ -92,35 +107,37 @@ def _module(place: str) -> Any:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     known = sys.modules.get(path.stem)
-    other = getattr(known, "__file__", None)
-    if known is not None and (other is None or Path(other).resolve() != path.resolve()):
+    module = known if known is not None else _imported(path.stem, place)
+    other = getattr(module, "__file__", None)
+    if other is None or Path(other).resolve() != path.resolve():
         raise UsageError(
-            f"{place}: another module is named {path.stem!r} ({other}); rename the file"
+            f"{place}: another module is named {path.stem!r} ({other or 'built in'}); "
+            "rename the file"
         )
-    return _imported(path.stem, place)
+    return module
 
 
 def _imported(module: str, place: str) -> Any:
+    importlib.invalidate_caches()  # the file may be younger than the last look at its folder
     try:
         return importlib.import_module(module)
-    except Exception as error:
-        line = ""
-        if isinstance(error, SyntaxError) and error.lineno:
-            line = f" (line {error.lineno})"
-        raise UsageError(
-            f"{place} could not be imported: {type(error).__name__}: {error}{line}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{place} could not be imported: {reason_of(error)}") from error
 
 
 def _choices(place: str, module: Any) -> str:
-    own = [
-        f"{place}:{key}"
+    return ", ".join(f"{place}:{key}" for key in _makers(module)) or f"{place}:NAME"
+
+
+def _makers(module: Any) -> list[str]:
+    """Return the names of a module's own functions and pipelines."""
+    return [
+        key
         for key, value in vars(module).items()
         if not key.startswith("_")
         and (isinstance(value, Pipeline) or getattr(value, "__module__", "") == module.__name__)
         and (callable(value) or isinstance(value, Pipeline))
     ]
-    return ", ".join(own) or f"{place}:NAME"
 
 
 def made(thing: Any, name: str, args: Sequence[str]) -> Pipeline:
@@ -147,66 +164,79 @@ def called(function: Callable[..., Any], name: str, args: Sequence[str]) -> Any:
     Raises:
         UsageError: every wrong argument, at once; or the function failed.
     """
-    signature = inspect.signature(function, eval_str=True)
+    try:
+        known = signature_of(function).parameters
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} does not tell its arguments: {reason_of(error)}") from error
+    free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    named = {
+        key: parameter
+        for key, parameter in known.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
     problems: list[str] = []
     given: dict[str, Any] = {}
     for text in args:
         key, equals, value = text.partition("=")
         if not equals:
             problems.append(f"--arg {text}: write it as name=value")
-        elif key not in signature.parameters:
-            problems.append(unknown_name(f"argument of {name}", key, signature.parameters))
+        elif key not in named and not free:
+            problems.append(unknown_name(f"argument of {name}", key, named))
         else:
             try:
-                annotation = signature.parameters[key].annotation
+                annotation = named[key].annotation if key in named else inspect.Parameter.empty
                 given[key] = parameters.convert(annotation, value, f"--arg {key}")
             except UsageError as error:
                 problems.append(str(error))
     problems += [
         f"{name} needs --arg {key}=..."
-        for key, parameter in signature.parameters.items()
+        for key, parameter in named.items()
         if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        and key not in given
-        and not any(text.startswith(f"{key}=") for text in args)
+        and not any(text.partition("=")[0] == key for text in args)
     ]
-    if problems:
-        raise UsageError("\n".join(problems))
+    _raise(problems)
     try:
         return function(**given)
     except StokerError:
         raise
-    except Exception as error:
-        raise UsageError(f"{name} failed: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{name} failed: {reason_of(error)}") from error
 
 
-def _swapped(pipeline: Pipeline, text: str) -> Pipeline:
+def _swapped(pipeline: Pipeline, text: str, sets: Sequence[str]) -> Pipeline:
     address, equals, name = text.partition("=")
     if not equals:
         raise UsageError(f"--swap {text}: write it as stage=other, as in decode=decode.jpeg")
     index = pipeline.find(address)
     old = pipeline.stages[index]
     cls = host().stage_class(name)
-    kept = {field.name for field in fields(old) if field.init} & set(parameters.parameters(cls))
-    return pipeline.with_stage(
-        index, make_stage(name, **{key: getattr(old, key) for key in sorted(kept)})
-    )
+    known = parameters.parameters(cls)
+    given = {field.name: getattr(old, field.name) for field in fields(old) if field.name in known}
+    # What the new stage requires and the old one lacks may come from --set.
+    for setting in sets:
+        target, equals, value = setting.partition("=")
+        place, _, key = target.rpartition(".")
+        if equals and key in known and place in (address, name, cls.kind):
+            given[key] = parameters.parse(cls, name, key, value)
+    return pipeline.with_stage(index, parameters.build(cls, name, given))
 
 
 def _set(pipeline: Pipeline, text: str) -> Pipeline:
     target, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"--set {text}: write it as stage.parameter=value")
     address, dot, key = target.rpartition(".")
-    if not dot:
-        options = parameters.parameters(Options)
-        if key in options:
-            parsed = parameters.parse(Options, "the pipeline", key, value)
-            return pipeline.with_options(**{key: parsed})
+    if not equals or not key:
         raise UsageError(
             f"--set {text}: write it as stage.parameter=value, as in collate.batch_size=32"
         )
+    if not dot:
+        options = parameters.parameters(Options)
+        if key not in options:
+            hint = "a stage's parameter is written as stage.parameter=value"
+            raise UsageError(unknown_name("pipeline option", key, options, hint))
+        parsed = parameters.parse(Options, "the pipeline", key, value)
+        return pipeline.with_options(**{key: parsed})
     index = pipeline.find(address)
     old = pipeline.stages[index]
     parsed = parameters.parse(type(old), old.name, key, value)
-    return pipeline.with_stage(index, replace(old, **{key: parsed}))
+    changed = parameters.made_by(partial(replace, old), old.name, {key: parsed})
+    return pipeline.with_stage(index, changed)

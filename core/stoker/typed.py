@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import numbers
+import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stoker.sample import leaves
@@ -19,6 +22,26 @@ def resolved(annotation: Any, scope: Mapping[str, Any], inner: Mapping[str, Any]
         return eval(annotation, dict(scope), dict(inner))
     except Exception:  # an annotation may be for type checkers only, and say anything
         return annotation
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return a function's signature, its annotations resolved where anybody knows them.
+
+    Raises:
+        TypeError, ValueError: it has none, as some built-in functions.
+    """
+    signature = inspect.signature(function)
+    inner = inspect.unwrap(function)
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    module = sys.modules.get(getattr(inner, "__module__", None) or "")
+    scope = vars(module) if module is not None else {}
+    return signature.replace(
+        parameters=[
+            parameter.replace(annotation=resolved(parameter.annotation, scope, {}))
+            for parameter in signature.parameters.values()
+        ]
+    )
 
 
 def adapter_of(annotation: Any) -> Any:
@@ -76,6 +99,8 @@ def type_name(annotation: Any) -> str:
     """Return a type as people write it: `int | 'auto'`, `tuple[float, float]`."""
     if isinstance(annotation, str):
         return annotation
+    if isinstance(annotation, typing.ForwardRef):
+        return annotation.__forward_arg__
     if annotation is None or annotation is types.NoneType:
         return "None"
     if annotation is Ellipsis:

@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from stoker.cli.app import run_app
 
     given = list(sys.argv[1:] if argv is None else argv)
-    trace = bool(os.environ.get("STOKER_TRACEBACK"))
+    trace = os.environ.get("STOKER_TRACEBACK", "0") not in ("", "0")
     if "--traceback" in given:
         given.remove("--traceback")
         trace = True

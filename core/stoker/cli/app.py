@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import typer
 
 from stoker import __version__
-from stoker.cli import data, plugins, run, stages
-from stoker.errors import StokerError
+from stoker.cli import analyze, data, plugins, run, stages
+from stoker.cli.output import forget_output, only_json, print_json
+from stoker.errors import StokerError, reason_of
 
 INTERRUPTED = 130
 
@@ -34,10 +35,11 @@ def build(given: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    app.command("run")(run.run)
+    app.command("run", short_help="Run a pipeline to its end, or show its plan.")(run.run)
+    app.command("analyze", short_help="Say what holds a job back.")(analyze.analyze)
+    app.command("plugins", short_help="List plugins, and what is broken.")(plugins.plugins)
+    app.command("stages", short_help="List stages, or show one.")(stages.stages)
     app.add_typer(data.build(given), name="data")
-    app.command("plugins")(plugins.plugins)
-    app.command("stages")(stages.stages)
     return app
 
 
@@ -58,38 +60,43 @@ def _root(
 def run_app(given: Sequence[str], trace: bool) -> int:
     """Run the commands; return the exit code. Errors are told in a message each."""
     as_json = "--json" in given
-    try:
-        code = build(given)(args=list(given), standalone_mode=False, prog_name="stoker")
-        return int(code or 0)
-    except typer.Exit as ending:
-        return int(ending.exit_code)
-    except _ParserError as error:
-        if as_json:
-            _tell_json(error.format_message(), error.exit_code)
-        error.show()
-        return int(error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        print("stoker: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except StokerError as error:
-        if trace:
-            traceback.print_exc()
-        if as_json:
-            _tell_json(str(error), error.exit_code)
-        print(f"stoker: {error}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone: nothing to tell
-        return 1
-    except Exception as error:
-        if trace:
-            traceback.print_exc()
-        text = f"{type(error).__name__}: {error}"
-        if as_json:
-            _tell_json(text, 1)
-        print(f"stoker: {text} (--traceback shows where)", file=sys.stderr)
-        return 1
+    with only_json() if as_json else nullcontext():
+        try:
+            code = build(given)(
+                args=list(given), standalone_mode=False, prog_name="stoker", obj=list(given)
+            )
+            sys.stdout.flush()
+            return int(code or 0)
+        except typer.Exit as ending:
+            return int(ending.exit_code)
+        except BaseException as error:
+            if _reader_gone(error):
+                forget_output()
+                return 1
+            code, text = _explained(error)
+            if as_json:
+                print_json({"error": text, "exit_code": code})
+            if trace:
+                traceback.print_exc()
+            if isinstance(error, _ParserError):
+                error.show()  # with the usage of the command
+            else:
+                print(f"stoker: {text}", file=sys.stderr)
+            return code
 
 
-def _tell_json(error: str, code: int) -> None:
-    print(json.dumps({"error": error, "exit_code": code}))
+def _reader_gone(error: BaseException) -> bool:
+    """Tell whether writing failed since nobody reads; Typer may have made an exit of that."""
+    inner = error.__context__ if isinstance(error, SystemExit) else error
+    return isinstance(inner, BrokenPipeError)
+
+
+def _explained(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the message of an error."""
+    if isinstance(error, _ParserError):
+        return int(error.exit_code), error.format_message()
+    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
+        return INTERRUPTED, "interrupted"
+    if isinstance(error, StokerError):
+        return error.exit_code, str(error)
+    return 1, f"{reason_of(error)} (--traceback shows where)"

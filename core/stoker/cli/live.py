@@ -48,7 +48,8 @@ class LiveTable(Observer):
         for caution in plan["cautions"]:
             self._console.print(f"caution: {caution}", style="yellow", markup=False)
         if self._live is None:
-            self._console.print(f"running {plan['pipeline']} on {plan['device']}, into {folder}")
+            line = f"running {plan['pipeline']} on {plan['device']}, into {folder}"
+            self._console.print(line, markup=False, soft_wrap=True)
 
     def on_window(self, window: Mapping[str, Any]) -> None:
         line = progress_line(window)

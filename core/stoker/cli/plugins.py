@@ -6,13 +6,12 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from stoker.cli.options import Json
-from stoker.cli.output import console, print_json
+from stoker.cli.output import console, print_json, print_table
 from stoker.errors import UsageError, unknown_name
 from stoker.plugins import host
+from stoker.vetting import Plugin
 
 
 def plugins(
@@ -33,17 +32,18 @@ def plugins(
         print_json({"plugins": [asdict(plugin) for plugin in shown], "notes": found.notes})
         return
     out = console()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("plugin", "distribution", "state", "brings"):
-        table.add_column(column, overflow="fold")
-    for plugin in shown:
-        brings = "; ".join(
-            f"{family}: {', '.join(names)}" for family, names in plugin.brings.items() if names
-        )
-        told = plugin.error if plugin.state == "broken" else brings
-        table.add_row(*map(Text, (plugin.name, plugin.source, plugin.state, told)))
-    out.print(table)
+    header = ("plugin", "distribution", "state", "brings")
+    print_table(out, header, [(p.name, p.source, p.state, _told(p)) for p in shown])
     if name is not None and shown[0].trace:
         out.print(shown[0].trace, markup=False)
     for note in found.notes:
         out.print(f"note: {note}", markup=False)
+
+
+def _told(plugin: Plugin) -> str:
+    """Return what a plugin brings, or what broke it."""
+    if plugin.state == "broken":
+        return plugin.error
+    return "; ".join(
+        f"{family}: {', '.join(names)}" for family, names in plugin.brings.items() if names
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from stoker.cli.output import console, print_json
 
 
 def run(
+    context: typer.Context,
     pipeline: options.Name,
     *,
     plan: Annotated[bool, typer.Option("--plan", help="Print the plan and run nothing.")] = False,
@@ -60,8 +60,13 @@ def run(
         return
     out = console(stderr=as_json)
     with LiveTable(out) as live:
-        command = shlex.join(["stoker", *sys.argv[1:]])
-        result: dict[str, Any] = Run(chosen, runs=runs, observers=[live], command=command).execute()
+        command = shlex.join(["stoker", *context.obj])
+        started = Run(chosen, runs=runs, observers=[live], command=command)
+        try:
+            result: dict[str, Any] = started.execute()
+        except BaseException:
+            out.print(f"measured until then: {started.folder.path}", markup=False, soft_wrap=True)
+            raise
     if as_json:
         print_json(result)
     else:

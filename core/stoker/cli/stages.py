@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import re
+import textwrap
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from stoker.cli.options import Json
-from stoker.cli.output import console, print_json
+from stoker.cli.output import console, print_json, print_table
+from stoker.errors import describe_given
 from stoker.parameters import Parameter, parameters
 from stoker.plugins import host
+
+# Below this many columns a table of parameters is folded beyond recognition.
+TABLE_WIDTH = 110
 
 
 def stages(
@@ -30,13 +34,10 @@ def stages(
         listed = [{"name": e.name, "kind": e.kind, "summary": e.summary} for e in entries]
         print_json({"stages": listed})
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("stage", "kind", "what it does"):
-        table.add_column(column, overflow="fold")
-    for entry in entries:
-        table.add_row(*map(Text, (entry.name, entry.kind, entry.summary)))
     out = console()
-    out.print(table)
+    print_table(
+        out, ("stage", "kind", "what it does"), [(e.name, e.kind, e.summary) for e in entries]
+    )
     for note in host().notes:
         out.print(f"note: {note}", markup=False)
 
@@ -71,19 +72,36 @@ def _one(name: str, as_json: bool) -> None:
         )
         return
     out = console()
-    out.print(f"{cls.name}  (kind {cls.kind}, lives on {cls.resource})\n", markup=False)
-    out.print(text + "\n", markup=False)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("parameter", "default", "unit", "allowed", "meaning"):
-        table.add_column(column, overflow="fold")
-    for parameter in known.values():
-        table.add_row(*map(Text, _row(parameter)))
-    out.print(table)
+    print(f"{cls.name}  (kind {cls.kind}, lives on {cls.resource})\n")
+    for paragraph in text.split("\n\n"):
+        print(_flowing(paragraph, out.width), end="\n\n")
+    if out.width >= TABLE_WIDTH:
+        header = ("parameter", "default", "unit", "allowed", "meaning")
+        print_table(out, header, [_row(parameter) for parameter in known.values()])
+    else:
+        for parameter in known.values():
+            print(_paragraph(parameter, out.width))
     if cls.example:
-        out.print(f"\nexample: {cls.example}", markup=False)
+        print(f"\nexample: {cls.example}")
+
+
+def _flowing(paragraph: str, width: int) -> str:
+    """Return a paragraph of a docstring wrapped anew, unless its lines are indented."""
+    if re.search(r"^\s|^- ", paragraph, re.MULTILINE):
+        return paragraph
+    return textwrap.fill(paragraph, width, break_on_hyphens=False)
 
 
 def _row(parameter: Parameter) -> tuple[str, ...]:
-    default = "required" if parameter.required else repr(parameter.default)
+    default = "required" if parameter.required else describe_given(parameter.default)
     allowed = parameter.allowed.removesuffix(f" ({parameter.unit})")
     return parameter.name, default, parameter.unit, allowed, parameter.help
+
+
+def _paragraph(parameter: Parameter, width: int) -> str:
+    name, default, _, _, meaning = _row(parameter)
+    lines = [f"{name}  (required)" if parameter.required else f"{name} = {default}"]
+    for text in filter(None, (parameter.allowed, meaning)):
+        indent = " " * 4
+        lines.append(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent))
+    return "\n".join(lines)

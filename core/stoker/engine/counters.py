@@ -45,7 +45,7 @@ def counters(
     sums = {segment.index: segment.counters(now_ns) for segment in segments}
     stages[last.name] = Totals.of([consumer.meter])
     waited_ns, _ = consumer.waits.read(now_ns)
-    sums[last.segment] = SegmentCounters(input_wait_ns=waited_ns)
+    sums[last.segment] = SegmentCounters(input_wait_ns=waited_ns, runqueue_ns=consumer.runqueue_ns)
     return Snapshot(
         now_ns,
         process_time_ns(),

@@ -38,9 +38,7 @@ def cpu_quota(root: Path = _CGROUP, membership: Path = _MEMBERSHIP) -> float | N
         limit, _, period = _read(group / "cpu.max").partition(" ")
         quotas.append(_ratio(limit, period or "100000"))
     for group in _groups(root / "cpu", membership, "cpu"):
-        quotas.append(
-            _ratio(_read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us"))
-        )
+        quotas.append(_ratio(_read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")))
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
@@ -63,7 +61,7 @@ def _left(group: Path, limit: str, usage: str, reclaimable: str, otherwise: int)
     most, used = _read(group / limit), _read(group / usage)
     if not (most.isdecimal() and used.isdecimal()):
         return otherwise
-    stat = dict(line.split(" ", 1) for line in _read(group / "memory.stat").splitlines())
+    stat = dict(line.partition(" ")[::2] for line in _read(group / "memory.stat").splitlines())
     pages = stat.get(reclaimable, "0")
     held = int(used) - (int(pages) if pages.isdecimal() else 0)
     return max(int(most) - max(held, 0), 0)
@@ -76,8 +74,8 @@ def _groups(mount: Path, membership: Path, controller: str) -> Iterator[Path]:
         _, names, place = line.split(":", 2)
         if controller in names.split(","):
             own = Path(place)
-    for place in (own, *own.parents):
-        yield mount / place.relative_to("/")
+    for group in (own, *own.parents):
+        yield mount / group.relative_to("/")
 
 
 def _ratio(quota: str, period: str) -> float | None:

@@ -37,28 +37,33 @@ class Meter:
 class WaitMeter:
     """How one worker spent the time between its chunks."""
 
-    __slots__ = ("input_ns", "output_ns", "since_ns", "waits_for_output")
+    __slots__ = ("_ended", "since_ns", "waits_for_output")
 
     def __init__(self) -> None:
-        self.input_ns = self.output_ns = 0
+        # Waits for input and output in ns, and when the last of them began: stored as one,
+        # so that a reader in another thread sees a wait as open or as ended, never as both.
+        self._ended = (0, 0, 0)
         self.since_ns = 0
         """When the present wait began, 0 while working: readers close the open interval."""
         self.waits_for_output = False
 
     def end(self, now_ns: int) -> None:
         """Close the present wait."""
-        waited = now_ns - self.since_ns
+        begun = self.since_ns
+        input_ns, output_ns, _ = self._ended
         if self.waits_for_output:
-            self.output_ns += waited
+            output_ns += now_ns - begun
         else:
-            self.input_ns += waited
+            input_ns += now_ns - begun
+        self._ended = (input_ns, output_ns, begun)
         self.since_ns = 0
 
     def read(self, now_ns: int) -> tuple[int, int]:
         """Return ns waited for input and for output, the present wait included."""
         begun, output = self.since_ns, self.waits_for_output
-        waiting = max(now_ns - begun, 0) if begun else 0
-        return self.input_ns + waiting * (not output), self.output_ns + waiting * output
+        input_ns, output_ns, last_begun = self._ended  # read after `since_ns`
+        waiting = max(now_ns - begun, 0) if begun > last_begun else 0
+        return input_ns + waiting * (not output), output_ns + waiting * output
 
 
 @dataclass
@@ -102,24 +107,28 @@ class Totals:
 class Gauge:
     """Time-weighted fill of a buffer. Closes the open interval when read."""
 
-    __slots__ = ("_area", "_at_ns", "_start_ns", "level", "peak")
+    __slots__ = ("_start_ns", "_state", "peak")
 
     def __init__(self, now_ns: int) -> None:
-        self.level = self.peak = 0
-        self._area = 0
-        self._at_ns = self._start_ns = now_ns
+        self._start_ns = now_ns
+        self._state = (0, 0, now_ns)  # level, area, and since when: stored as one for readers
+        self.peak = 0
+
+    @property
+    def level(self) -> int:
+        """What the buffer holds now."""
+        return self._state[0]
 
     def change(self, by: int, now_ns: int) -> None:
         """Let the level rise or fall; the caller holds the buffer's lock."""
-        self._area += self.level * (now_ns - self._at_ns)
-        self._at_ns = now_ns
-        self.level += by
-        if self.level > self.peak:
-            self.peak = self.level
+        level, area, since_ns = self._state
+        self._state = (level + by, area + level * (now_ns - since_ns), now_ns)
+        self.peak = max(self.peak, level + by)
 
     def area(self, now_ns: int) -> int:
         """Return the integral of the level over time, in items x ns, up to now."""
-        return self._area + self.level * max(now_ns - self._at_ns, 0)
+        level, area, since_ns = self._state
+        return area + level * max(now_ns - since_ns, 0)
 
     def mean(self, now_ns: int) -> float:
         """Return the mean level since the start."""

@@ -65,7 +65,8 @@ class StageRow:
     items_per_s: float
     mbytes_per_s: float
     service_ms: float | None
-    """Time it takes for an item, without waiting for a core; None without items."""
+    """Time it takes for an item, without waiting for a core where the system tells that
+    (`runqueue_ms`); None without items."""
     p99_ms: float | None
     """99 % of the items took at most this, waiting for a core included."""
     cpu_ms: float | None

@@ -56,13 +56,18 @@ def duration(milliseconds: float | None) -> str:
     """Return a duration with three digits and its unit, "-" where it is not known."""
     if milliseconds is None:
         return "-"
-    for unit, size in (("s", 1000.0), ("ms", 1.0), ("µs", 1e-3), ("ns", 1e-6)):
-        if milliseconds >= size or unit == "ns":
-            value = milliseconds / size
-            return f"{value:.2f} {unit}" if value < 10 else f"{value:.3g} {unit}"
-    return "-"
+    for unit, size in (("h", 3.6e6), ("min", 6e4), ("s", 1e3), ("ms", 1.0), ("µs", 1e-3)):
+        if milliseconds >= size * 0.9995:  # which three digits show as one whole unit
+            return f"{_digits(milliseconds / size)} {unit}"
+    return f"{_digits(milliseconds * 1e6)} ns" if milliseconds else "0 s"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.2f}" if value < 9.995 else f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
 def number(value: float) -> str:
     """Return a rate with three digits."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+    if value >= 1:
+        return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"

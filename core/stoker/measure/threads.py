@@ -7,6 +7,7 @@ the thread's CPU clock first, since that brings its schedstat up to date.
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ def thread_time(ident: int, native_id: int) -> ThreadTime:
     """
     cpu: int | None
     try:
-        cpu = time.clock_gettime_ns(time.pthread_getcpuclockid(ident))
+        cpu = time.clock_gettime_ns(_cpu_clock(ident, native_id))
     except (AttributeError, OSError):
         cpu = None
     try:
@@ -40,3 +41,11 @@ def thread_time(ident: int, native_id: int) -> ThreadTime:
     except (OSError, IndexError, ValueError):
         runqueue = None
     return ThreadTime(cpu, runqueue)
+
+
+def _cpu_clock(ident: int, native_id: int) -> int:
+    """Return the id of a thread's CPU clock."""
+    # Linux's own number for it (kernel: include/linux/posix-timers_types.h). The POSIX call
+    # takes a pointer to the thread, which may have ended and been freed by now.
+    linux_clock = (~native_id << 3) | 6
+    return linux_clock if sys.platform == "linux" else time.pthread_getcpuclockid(ident)

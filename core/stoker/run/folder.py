@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -10,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from stoker.errors import UsageError
+from stoker.jsonable import to_json
+
+# Of a pipeline's name: file systems allow 255 bytes, and a character takes up to four.
+MAX_NAME = 50
 
 
 class RunFolder:
@@ -25,21 +28,22 @@ class RunFolder:
 
     def __init__(self, runs: Path, name: str) -> None:
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
-        for number in range(1, 1000):
-            path = runs / (f"{stamp}-{safe}" + (f"-{number}" if number > 1 else ""))
+        safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[:MAX_NAME]
+        number = 1
+        while True:
+            self.path = runs / (f"{stamp}-{safe}" + (f"-{number}" if number > 1 else ""))
             try:
-                path.mkdir(parents=True)
-            except FileExistsError:
-                if runs.exists() and not runs.is_dir():
-                    raise UsageError(f"--runs {runs}: this is a file, give a folder") from None
-                continue
+                self.path.mkdir(parents=True)
             except OSError as error:
+                if self.path.is_dir():  # a run of the same second
+                    number += 1
+                    continue
                 reason = error.strerror or str(error)
-                raise UsageError(f"--runs {runs}: cannot make a run folder: {reason}") from error
-            self.path = path
+                raise UsageError(
+                    f"--runs {runs}: cannot make a run folder there: {reason}; give a folder "
+                    "that can be written to, which may be missing"
+                ) from error
             return
-        raise UsageError(f"--runs {runs}: too many runs named {stamp}-{safe}")
 
     @property
     def quarantine(self) -> Path:
@@ -48,11 +52,14 @@ class RunFolder:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Add a line to metrics.jsonl."""
-        with (self.path / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps(record, allow_nan=False, default=str) + "\n")
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(to_json(record) + "\n")
 
     def write(self, name: str, text: str) -> None:
         """Write a file whole: aside, then renamed, so that no reader sees half of it."""
         aside = self.path / f".{name}.{os.getpid()}"
-        aside.write_text(text)
-        aside.replace(self.path / name)
+        try:
+            aside.write_text(text, "utf-8")
+            aside.replace(self.path / name)
+        finally:
+            aside.unlink(missing_ok=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import Any
 
+from stoker.errors import RunError, reason_of
 from stoker.loader import Loader
 from stoker.measure.snapshot import Snapshot
 from stoker.observer import Observer
@@ -27,10 +29,10 @@ class Observers:
         for observer in list(self._observers):
             try:
                 getattr(observer, event)(*facts)
-            except Exception as error:
-                name = observer.name or type(observer).__name__
-                self.faults.append(f"observer {name}: {event}: {type(error).__name__}: {error}")
-                self._observers.remove(observer)
+            except (Exception, SystemExit) as error:
+                name = getattr(observer, "name", "") or type(observer).__name__
+                self.faults.append(f"observer {name}: {event}: {reason_of(error)}")
+                self._observers = [other for other in self._observers if other is not observer]
 
 
 class Recorder:
@@ -55,20 +57,36 @@ class Recorder:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="stoker-recorder", daemon=True)
         self._last: Snapshot | None = None
+        self._error: Exception | None = None
 
     def __enter__(self) -> Recorder:
         self._last = self._loader.snapshot()
         self._thread.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stop.set()
         self._thread.join()
-        self._window()  # the rest, so that windows add up to the run
+        self._try_window()  # the rest, so that windows add up to the run
+        # What ended the run comes first; a full disk is told only when nothing else is.
+        if self._error is not None and error is None:
+            raise RunError(f"measuring stopped: {reason_of(self._error)}") from self._error
 
     def _work(self) -> None:
-        while not self._stop.wait(self._window_s):
-            self._window()
+        while self._error is None and not self._stop.wait(self._window_s):
+            self._try_window()
+
+    def _try_window(self) -> None:
+        if self._error is None:
+            try:
+                self._window()
+            except Exception as error:
+                self._error = error
 
     def _window(self) -> None:
         now = self._loader.snapshot()

@@ -1,0 +1,182 @@
+"""What blocked threads wait for: GIL, lock, sleep, disk. Seen from a helper process.
+
+Counters alone cannot tell these apart. Where the system does not let one process look
+at another's threads, the shares are missing, and verdicts say "wait".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from stoker.analyze.evidence import Cause
+
+_ANSWER_S = 5.0
+# prctl(2): lets a process that is no ancestor of ours look at us under Yama.
+_PR_SET_PTRACER = 0x59616D61
+
+
+class Sampler:
+    """A helper process that samples threads of this one, while it is entered.
+
+    `reason` says why nothing can be sampled, "" where all is well.
+    """
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self.finds_gil = False
+        self._helper: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Sampler:
+        if not sys.platform.startswith("linux"):
+            self.reason = "threads can be sampled on Linux only"
+            return self
+        script = str(Path(__file__).with_name("probe.py"))
+        try:
+            self._helper = subprocess.Popen(
+                [sys.executable, "-S", "-E", script, str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for the job: it ends the helper itself
+            )
+        except OSError as error:
+            self.reason = f"no helper process: {error}"
+            return self
+        _allow(self._helper.pid)
+        self._calibrate()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        helper, self._helper = self._helper, None
+        if helper is not None:
+            assert helper.stdin is not None
+            assert helper.stdout is not None
+            helper.stdin.close()
+            helper.stdout.close()
+            helper.kill()
+            helper.wait()
+
+    def watch(self, tids: Sequence[int]) -> None:
+        """Start to sample threads by native id; counts begin at zero."""
+        self._ask("watch " + " ".join(map(str, tids)))
+
+    def report(self) -> tuple[dict[int, dict[Cause, float]], float | None]:
+        """Return shares of causes by thread, and the share of the time that the GIL was held."""
+        answer = self._ask("report")
+        if not isinstance(answer, dict):
+            return {}, None
+        threads = {
+            int(tid): _shares(cast("Mapping[Cause, int]", counts))
+            for tid, counts in answer["threads"].items()
+            if counts
+        }
+        if not threads and not self.reason:
+            self.reason = "the system does not let a helper process look at our threads"
+        held, looks = answer["gil"]
+        return threads, held / looks if looks and self.finds_gil else None
+
+    def _calibrate(self) -> None:
+        """Let the helper find the word that says whether the GIL is held."""
+        where = runtime_span()
+        if where is None:
+            return
+        self._tell(f"busy {where[0]} {where[1]}")
+        deadline = time.monotonic() + 0.12
+        while time.monotonic() < deadline:
+            sum(range(2_000_000))  # one C call, in which the GIL is never let go
+        found = self._answer()
+        if found:
+            self.finds_gil = bool(self._ask("idle"))
+
+    def _ask(self, command: str) -> Any:
+        self._tell(command)
+        return self._answer()
+
+    def _tell(self, command: str) -> None:
+        if self._helper is None or self._helper.stdin is None:
+            return
+        try:
+            self._helper.stdin.write(command.encode() + b"\n")
+            self._helper.stdin.flush()
+        except OSError as error:
+            self.reason = f"the helper process ended: {error}"
+
+    def _answer(self) -> Any:
+        if self._helper is None or self._helper.stdout is None or self.reason:
+            return None
+        line = self._helper.stdout.readline()
+        if not line:
+            self.reason = "the helper process ended"
+            return None
+        return json.loads(line)
+
+
+def _shares(counts: Mapping[Cause, int]) -> dict[Cause, float]:
+    total = sum(counts.values())
+    return {cause: count / total for cause, count in counts.items()}
+
+
+def _allow(pid: int) -> None:
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
+    except (OSError, AttributeError):
+        return  # no Yama to ask: then nothing forbids it either
+
+
+class _Symbol(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_uint32),
+        ("info", ctypes.c_uint8),
+        ("other", ctypes.c_uint8),
+        ("section", ctypes.c_uint16),
+        ("value", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+    )
+
+
+def runtime_span() -> tuple[int, int] | None:
+    """Return address and size of CPython's runtime state, which holds the GIL, or None.
+
+    The size comes from the symbol table, through dladdr1(3).
+    """
+
+    class Info(ctypes.Structure):
+        _fields_ = (
+            ("file", ctypes.c_char_p),
+            ("base", ctypes.c_void_p),
+            ("symbol", ctypes.c_char_p),
+            ("address", ctypes.c_void_p),
+        )
+
+    try:
+        address = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+        info, symbol = Info(), ctypes.POINTER(_Symbol)()
+        found = ctypes.CDLL(None).dladdr1(
+            ctypes.c_void_p(address), ctypes.byref(info), ctypes.byref(symbol), 1
+        )
+    except (ValueError, OSError, AttributeError):
+        return None
+    if not found or not symbol or not symbol.contents.size:
+        return None
+    return address, int(symbol.contents.size)
+
+
+def at_work(shares: Mapping[Cause, float], idle_share: float) -> dict[Cause, float]:
+    """Return shares of the time at work, the waits at the worker's own queue taken out.
+
+    A worker without a job waits at a lock, and looks like one that waits for a lock
+    inside a stage. How long it was idle is known from its meter.
+    """
+    busy = max(1.0 - idle_share, 1e-9)
+    kept = dict(shares)
+    kept["lock"] = max(kept.get("lock", 0.0) - idle_share, 0.0)
+    total = sum(kept.values())
+    scale = 1.0 / max(total, busy * 0.5) if total else 0.0
+    return {cause: min(share * scale, 1.0) for cause, share in kept.items() if share > 0.0}
