@@ -144,10 +144,12 @@ def nearest(given: str, known: Iterable[str]) -> str | None:
     return whole[tails[close[0]]] if close else None
 
 
-def unknown_name(what: str, given: str, known: Iterable[str], hint: str = "") -> str:
-    """Say that `given` is no known `what`, with the nearest right name."""
+def unknown_name(
+    what: str, given: str, known: Iterable[str], hint: str = "", *, owner: str = ""
+) -> str:
+    """Say that `given` is no known `what` (of an owner), with the nearest right name."""
     names = sorted(name for name in known if name)
-    text = f"no {what} {given!r}"
+    text = f"{owner} has no {what} {given!r}" if owner else f"no {what} {given!r}"
     near = nearest(given, names)
     if near:
         text += f"; did you mean {near!r}?"

@@ -190,7 +190,7 @@ def parse(cls: type, owner: str, name: str, text: str) -> Any:
     """
     known = parameters(cls)
     if name not in known:
-        raise UsageError(unknown_name(f"parameter of {owner}", name, known))
+        raise UsageError(unknown_name("parameter", name, known, owner=owner))
     value, fault = _judged(cls, name, literal(text), from_text=True)
     if fault:
         # "17" may be meant as text where the parameter is text.
@@ -231,7 +231,7 @@ def build(cls: type, owner: str, given: Mapping[str, Any]) -> Any:
     """
     known = parameters(cls)
     problems = [
-        unknown_name(f"parameter of {owner}", name, known) for name in given if name not in known
+        unknown_name("parameter", name, known, owner=owner) for name in given if name not in known
     ]
     problems += [
         f"{owner} needs {name} ({parameter.allowed})"

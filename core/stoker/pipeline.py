@@ -77,11 +77,10 @@ class Pipeline:
         wrong = [thing for thing in stages if not isinstance(thing, Stage)]
         if wrong:
             given = wrong[0]
-            hint = " (make it with parentheses)" if isinstance(given, type) else ""
-            raise UsageError(
-                f"pipeline {name!r}: {describe_given(given)} is no stage{hint}; wrap a plain "
-                "function in augment.Apply(function)"
-            )
+            hint = "wrap a plain function in augment.Apply(function)"
+            if isinstance(given, type):
+                hint = f"make it with parentheses: {given.__name__}(...)"
+            raise UsageError(f"pipeline {name!r}: {describe_given(given)} is no stage; {hint}")
         known = [field.name for field in dataclasses.fields(Options)]
         unknown = [
             unknown_name("pipeline option", key, known) for key in options if key not in known
@@ -125,7 +124,7 @@ class Pipeline:
             return matches[0]
         if not matches:
             known = {stage.name for stage in self.stages} | {stage.kind for stage in self.stages}
-            raise UsageError(unknown_name(f"stage of pipeline {self.name!r}", address, known))
+            raise UsageError(unknown_name("stage", address, known, owner=f"pipeline {self.name!r}"))
         kin = by_name or of_kind
         choices = ", ".join(f"{wanted}#{kin.index(i) + 1} ({self.stages[i].name})" for i in matches)
         raise UsageError(f"{address!r} names {len(matches)} stages; say which: {choices}")

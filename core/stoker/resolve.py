@@ -85,9 +85,9 @@ def find(name: str) -> Any:
         return host().pipeline_factory(name)
     module = _module(place)
     if not attribute:
-        raise UsageError(f"{name}: say which function: {_choices(place, module)}")
+        raise UsageError(f"{place}: say which function: {_choices(place, module)}")
     if not hasattr(module, attribute):
-        raise UsageError(unknown_name(f"function in {place}", attribute, _makers(module)))
+        raise UsageError(unknown_name("function", attribute, _makers(module), owner=place))
     return getattr(module, attribute)
 
 
@@ -181,7 +181,7 @@ def called(function: Callable[..., Any], name: str, args: Sequence[str]) -> Any:
         if not equals:
             problems.append(f"--arg {text}: write it as name=value")
         elif key not in named and not free:
-            problems.append(unknown_name(f"argument of {name}", key, named))
+            problems.append(unknown_name("argument", key, named, owner=name))
         else:
             try:
                 annotation = named[key].annotation if key in named else inspect.Parameter.empty

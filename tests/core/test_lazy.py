@@ -40,15 +40,15 @@ def test_a_name_is_imported_when_it_is_used(package: types.ModuleType) -> None:
 
 def test_a_name_that_is_not_there_is_an_attribute_error(package: types.ModuleType) -> None:
     with pytest.raises(AttributeError, match="module 'lazily_made' has no attribute 'Flip'"):
-        package.Flip  # noqa: B018
+        package.Flip
     with pytest.raises(AttributeError, match="Absent"):
-        package.Absent  # noqa: B018
+        package.Absent
     assert not hasattr(package, "__wrapped__")
 
 
 def test_an_import_that_fails_says_so(package: types.ModuleType) -> None:
     with pytest.raises(ModuleNotFoundError, match=r"lazily_made\.gone"):
-        package.Gone  # noqa: B018
+        package.Gone
 
 
 def test_the_function_is_for_one_package() -> None:

@@ -111,7 +111,10 @@ def test_right_values_are_accepted(given: dict[str, Any]) -> None:
         ({"label": b"x"}, "label=b'x': allowed is str"),
         ({"both": 1}, "both=1: allowed is bool"),
         ({"both": "true"}, "both='true': allowed is bool"),
-        ({"shape": (0, 3)}, "shape=(0, 3): allowed is int | tuple[int, int], numbers of at least 1"),
+        (
+            {"shape": (0, 3)},
+            "shape=(0, 3): allowed is int | tuple[int, int], numbers of at least 1",
+        ),
         ({"shape": (1, 2, 3)}, "shape=(1, 2, 3): allowed is int | tuple[int, int], numbers of"),
         ({"shape": ("1", "2")}, "shape=('1', '2'): allowed is int | tuple[int, int], numbers of"),
         ({"scale": (True, 0.5)}, "scale=(True, 0.5): allowed is tuple[float, ...]"),
@@ -198,7 +201,8 @@ def test_a_class_of_no_imported_module_is_judged() -> None:
     module = types.ModuleType("gone")
     exec(
         "from dataclasses import dataclass\nfrom tests.core.test_parameters import Blur\n"
-        "@dataclass(frozen=True)\nclass Bare(Blur):\n    __module__ = 'gone'\n    amount: 'int' = 3\n",
+        "@dataclass(frozen=True)\nclass Bare(Blur):\n"
+        "    __module__ = 'gone'\n    amount: 'int' = 3\n",
         vars(module),
     )
     assert "gone" not in sys.modules
@@ -309,8 +313,8 @@ def test_text_is_parsed_as_the_parameter_wants_it(name: str, text: str, value: A
         ("shape", "(True, 2)", "acme.blur: shape=(True, 2): allowed is int | tuple[int, int]"),
         ("shape", "(0, 2)", "acme.blur: shape=(0, 2): allowed is int | tuple[int, int]"),
         ("mode", "cube", "acme.blur: mode='cube': allowed is 'box' | 'gauss'"),
-        ("radios", "3", "no parameter of acme.blur 'radios'; did you mean 'radius'?"),
-        ("name", "x", "no parameter of acme.blur 'name'"),
+        ("radios", "3", "acme.blur has no parameter 'radios'; did you mean 'radius'?"),
+        ("name", "x", "acme.blur has no parameter 'name'"),
     ],
 )
 def test_wrong_text_is_told(name: str, text: str, told: str) -> None:
@@ -321,9 +325,7 @@ def test_wrong_text_is_told(name: str, text: str, told: str) -> None:
 
 @given(st.integers(1, 9), st.floats(0, 1e6), st.booleans(), st.sampled_from(["box", "gauss"]))
 @settings(max_examples=30, deadline=None)
-def test_what_was_written_is_what_is_read(
-    radius: int, sigma: float, both: bool, mode: str
-) -> None:
+def test_what_was_written_is_what_is_read(radius: int, sigma: float, both: bool, mode: str) -> None:
     stage = Blur(radius, sigma, both=both, mode=mode)  # type: ignore[arg-type]
     for name in ("radius", "sigma", "both", "mode"):
         assert parse(Blur, "b", name, repr(getattr(stage, name))) == getattr(stage, name)
@@ -393,8 +395,8 @@ def test_making_a_stage_tells_all_that_is_missing_or_unknown() -> None:
     with pytest.raises(UsageError) as caught:
         parameters.build(Needs, "acme.needs", {"rot": 1, "derived": 2})
     assert str(caught.value) == (
-        "no parameter of acme.needs 'rot'; did you mean 'root'?; "
-        "no parameter of acme.needs 'derived'; known: executor, ignored, num_workers, root, size, "
+        "acme.needs has no parameter 'rot'; did you mean 'root'?; "
+        "acme.needs has no parameter 'derived'; known: executor, ignored, num_workers, root, size, "
         "table; acme.needs needs root (str); acme.needs needs size (int of at least 1 (px))"
     )
     made = parameters.build(Needs, "acme.needs", {"root": "x", "size": 3})

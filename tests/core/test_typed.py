@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         (Optional[int], "int | None"),  # noqa: UP045
         (Literal["a", 1], "'a' | 1"),
         (int | Literal["auto"], "int | 'auto'"),
-        (typing.Union[int, "Unknown"], "int | Unknown"),  # noqa: UP007
+        (typing.Union[int, "Unknown"], "int | Unknown"),
         (tuple[int, ...], "tuple[int, ...]"),
         (tuple[float, float] | int, "tuple[float, float] | int"),
         (dict[str, list[int]], "dict[str, list[int]]"),

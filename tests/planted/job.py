@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from stoker.analyze.evidence import Evidence, Rate
+from stoker.analyze.recorded import computes
 from tests.planted.demands import Op
 from tests.planted.parts import Batch, Segment, Step
 from tests.planted.running import Run
@@ -63,7 +64,7 @@ class Job:
             watch.gil_busy(),
             loader.rate(seconds / 2, warmup, seed),
             self.step_rate(seconds / 2, seed),
-            self.step.on_device,
+            not computes(watch.whole().stages[-1]),
         )
 
     def rate(self, seconds: float = 8.0, warmup: float = 2.0, seed: int = 0) -> Rate:

@@ -52,5 +52,4 @@ class Step:
     """What the consumer does with each batch."""
 
     ops: Sequence[Op] = (device(1.0),)
-    on_device: bool = True
     name: str = "step"

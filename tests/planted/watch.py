@@ -27,7 +27,9 @@ class Watch:
         self._run, self._machine = run, run.machine
         self._draw = random.Random(f"watch {seed}")
         self._began_ns = 0
-        self._samples: dict[int, Counter[Cause]] = {part.index: Counter() for part in run.segments}
+        self._threads = {part.index: part.threads for part in run.segments}
+        self._threads[run.facts[-1].segment] = [run.consumer]
+        self._samples: dict[int, Counter[Cause]] = {index: Counter() for index in self._threads}
         self._before: tuple[int, ...] = ()
 
     def windows(self, seconds: float, warmup: float) -> Iterator[Report]:
@@ -37,13 +39,18 @@ class Watch:
         self._began_ns, self._before = machine.now_ns, self._counters()
         self._look()
         end_ns = machine.now_ns + round(seconds * 1e9)
-        before = run.snapshot()
+        before = self._first = run.snapshot()
         while machine.now_ns < end_ns:
             length = round(draw.uniform(0.9, 1.1) * WINDOW_S * 1e9)
             machine.run_until(machine.now_ns + length)
             after = run.snapshot()
             yield report_between(run.job.name, run.facts, before, after, run.ledger.to_dict())
             before = after
+
+    def whole(self) -> Report:
+        """Return a report of all that happened since the warm-up."""
+        run = self._run
+        return report_between(run.job.name, run.facts, self._first, run.snapshot(), {})
 
     def rate(self, seconds: float, warmup: float) -> Rate:
         """Return the samples/s that the consumer gets."""
@@ -61,7 +68,7 @@ class Watch:
         return self._shares()[3]
 
     def causes(self) -> Mapping[int, Mapping[Cause, float]]:
-        """Return what each segment's workers were found doing while at work."""
+        """Return what each segment's workers, and the consumer, were found doing at work."""
         return {
             index: {cause: number / count.total() for cause, number in count.items()}
             for index, count in self._samples.items()
@@ -80,11 +87,11 @@ class Watch:
         return tuple((now - then) / elapsed for then, now in pairs)
 
     def _look(self) -> None:
-        for part in self._run.segments:
-            for thread in part.threads:
+        for segment, threads in self._threads.items():
+            for thread in threads:
                 if thread.state in ("running", "ready"):
-                    self._samples[part.index]["running"] += 1
+                    self._samples[segment]["running"] += 1
                 elif thread.state != "idle":
-                    self._samples[part.index][cast("Cause", thread.state)] += 1
+                    self._samples[segment][cast("Cause", thread.state)] += 1
         pause_ns = round(self._draw.uniform(0.5, 1.5) * SAMPLING_S * 1e9)
         self._machine.at(self._machine.now_ns + pause_ns, self._look)

@@ -29,7 +29,7 @@ def block(
 ) -> str:
     """Return an analysis as a block of text."""
     head = [diagnosis.headline, *_prediction(diagnosis), _rates(evidence)]
-    tail = [_footer(evidence, versions), *([f"$ {command}"] if command else [])]
+    tail = [*_footer(evidence, versions), *([f"$ {command}"] if command else [])]
     table = stage_lines(whole.stages)
     room = LINES - len(head) - len(tail) - len(table)
     notes = [wrapped("> ", line) for line in diagnosis.advice[:1]]
@@ -120,12 +120,12 @@ def capacity_per_s(row: StageRow) -> float | None:
     return row.num_workers * 1e3 / row.service_ms if row.service_ms else None
 
 
-def _footer(evidence: Evidence, versions: Mapping[str, Any]) -> str:
+def _footer(evidence: Evidence, versions: Mapping[str, Any]) -> list[str]:
     host = evidence.host
     used = f"{host.own:.1f} of {host.cores:g} cores" if host.own is not None else "cores unknown"
-    if host.others:
-        used += f" (+{host.others:.1f} others)"
-    return (
-        f"{used}; {versions['machine'].split(',')[-1].strip()}; stoker {versions['stoker']}, "
-        f"torch {versions['torch']}, Python {versions['python']}"
-    )
+    others = f", others {host.others:.1f}" if host.others is not None else ""
+    processor = versions["machine"].split(",")[-1].strip()
+    return [
+        f"Used {used}{others}; {processor}",
+        f"stoker {versions['stoker']}, torch {versions['torch']}, Python {versions['python']}",
+    ]

@@ -44,6 +44,7 @@ class Sampler:
                 [sys.executable, "-S", "-E", script, str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                bufsize=0,
                 start_new_session=True,  # Ctrl-C is for the job: it ends the helper itself
             )
         except OSError as error:
@@ -104,7 +105,6 @@ class Sampler:
             return
         try:
             self._helper.stdin.write(command.encode() + b"\n")
-            self._helper.stdin.flush()
         except OSError as error:
             self.reason = f"the helper process ended: {error}"
 

@@ -1,0 +1,157 @@
+"""Planted bottlenecks are named: stage, resource, and what their removal would give.
+
+Each is planted five times in other sizes, so that nothing can be tuned to one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from stoker.analyze.bounds import ceiling_without
+from stoker.analyze.demands import groups_of
+from stoker.analyze.diagnose import diagnose
+from stoker.analyze.diagnosis import Diagnosis
+from tests.planted.demands import Op, c, device, py, sleep
+from tests.planted.job import Job
+from tests.planted.parts import Batch, Segment, Stage, Step
+
+SEEDS = range(5)
+
+
+class Sizes:
+    """Sizes that vary with the seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(f"sizes {seed}")
+        self.seed = seed
+        self.batch = self._draw.choice([8, 12, 16, 24, 32])
+        self.jitter = self._draw.uniform(0.02, 0.25)
+
+    def near(self, value: float, by: float = 0.3) -> float:
+        """Return a value that is off by at most a share."""
+        return value * self._draw.uniform(1 - by, 1 + by)
+
+    def choose(self, *values: int) -> int:
+        """Return one of some values."""
+        return self._draw.choice(values)
+
+    def pipeline(
+        self,
+        decode: Sequence[Op],
+        augment: Sequence[Op],
+        workers: tuple[int, int],
+        step: float = 2.0,
+        **settings: object,
+    ) -> Job:
+        """Return a job with decode and augment in segments of their own, around fast parts."""
+        segments = [
+            Segment([Stage("read", "read", [c(self.near(0.05))])], self.choose(1, 2, 4)),
+            Segment([Stage("decode", "decode", decode)], workers[0]),
+            Segment([Stage("augment", "augment", augment)], workers[1]),
+        ]
+        return self.job(segments, step, **settings)
+
+    def job(self, segments: Sequence[Segment], step: float = 2.0, **settings: object) -> Job:
+        """Return a job with these segments, a cheap collate and a step of some ms on a device."""
+        batch = Batch(self.batch, [c(self.near(0.5))])
+        return Job(segments, batch, Step([device(self.near(step), 0.02)]), **settings)  # type: ignore[arg-type]
+
+
+def verdict(job: Job, seed: int) -> Diagnosis:
+    """Measure a job and diagnose it."""
+    return diagnose(job.measure(seconds=8, warmup=2, seed=seed))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_decoder_that_sleeps(seed: int) -> None:
+    sizes = Sizes(seed)
+    cores = sizes.choose(2, 4, 8)
+    slow = [sleep(sizes.near(20), sizes.jitter)]
+    found = verdict(sizes.pipeline(slow, [c(sizes.near(0.5))], (1, 1), cores=cores), seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "decode", "wait")
+    assert found.ceiling.value > 5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_decoder_that_fills_all_cores(seed: int) -> None:
+    sizes = Sizes(seed)
+    cores = sizes.choose(2, 4)
+    workers = cores * sizes.choose(1, 2)
+    slow = [c(sizes.near(6), sizes.jitter)]
+    found = verdict(sizes.pipeline(slow, [c(sizes.near(0.5))], (workers, 1), cores=cores), seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "decode", "cores")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_augment_in_python(seed: int) -> None:
+    sizes = Sizes(seed)
+    cores = sizes.choose(4, 8)
+    slow = [py(sizes.near(4), sizes.jitter)]
+    found = verdict(sizes.pipeline([c(sizes.near(1))], slow, (2, 2), cores=cores), seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "augment", "gil")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_augment_in_python_among_others(seed: int) -> None:
+    sizes = Sizes(seed)
+    chain = [
+        Stage("read", "read", [c(sizes.near(0.05))]),
+        Stage("decode", "decode", [c(sizes.near(1), sizes.jitter)]),
+        Stage("augment", "augment", [py(sizes.near(4), sizes.jitter)]),
+    ]
+    found = verdict(sizes.job([Segment(chain, sizes.choose(2, 3, 4))], cores=8), seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "augment", "gil")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_step_that_nothing_else_reaches(seed: int) -> None:
+    sizes = Sizes(seed)
+    decode, augment = [c(sizes.near(0.4), sizes.jitter)], [c(sizes.near(0.2))]
+    found = verdict(sizes.pipeline(decode, augment, (2, 1), 50, cores=4), seed)
+    assert (found.verdict, found.stage, found.resource) == ("do nothing", "step", "device")
+    assert found.ceiling.value > 1.5
+
+
+@pytest.mark.parametrize("kind", [sleep, c])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_that_bind_together(seed: int, kind: type[Op]) -> None:
+    sizes = Sizes(seed)
+    scale, workers = sizes.near(1.0), sizes.choose(1, 2, 3)
+    decode, augment = [kind(10.0 * scale)], [kind(9.8 * scale)]
+    found = verdict(sizes.pipeline(decode, augment, (workers, workers), cores=8), seed)
+    assert (found.verdict, found.stage) == ("tie", "decode")
+    assert found.ceiling.value == pytest.approx(1.02, abs=0.02)
+    assert found.ceiling.next == "augment"
+
+
+@pytest.mark.parametrize("kind", [sleep, c])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_same_two_sharing_workers(seed: int, kind: type[Op]) -> None:
+    sizes = Sizes(seed)
+    scale, workers = sizes.near(1.0), sizes.choose(1, 2, 3)
+    both = [
+        Stage("decode", "decode", [kind(10.0 * scale)]),
+        Stage("augment", "augment", [kind(9.8 * scale)]),
+    ]
+    read = Segment([Stage("read", "read", [c(0.05)])], 2)
+    evidence = sizes.job([read, Segment(both, workers)], cores=8).measure(8, 2, seed)
+    found = diagnose(evidence)
+    assert (found.verdict, found.stage) == ("bottleneck", "decode")
+    assert found.resource == ("wait" if kind is sleep else "cpu")
+    assert found.ceiling.value == pytest.approx(2.02, rel=0.03)
+    other = ceiling_without(evidence, groups_of(evidence), "augment")
+    assert other.value == pytest.approx(1.98, rel=0.03)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_another_process_on_the_cores(seed: int) -> None:
+    sizes = Sizes(seed)
+    cores = sizes.choose(2, 4)
+    hogs = [[c(10)]] * (cores * sizes.choose(1, 2))
+    decode = [c(sizes.near(4), sizes.jitter)]
+    job = sizes.pipeline(decode, [c(sizes.near(0.5))], (cores, 1), cores=cores, others=hogs)
+    found = verdict(job, seed)
+    assert (found.verdict, found.resource) == ("bottleneck", "outside")
