@@ -2,7 +2,9 @@
 # make test   lint, types, layers and all tests
 # make check  the inner loop, under a minute
 # make prove  everything heavy; its results are committed under bench/results/
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+# The first Python that runs and is new enough (a name on the path may be a shim that does not run).
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,7 +32,7 @@ lint: $(VENV)/.test
 
 # A stamp per set of extras: installed again only when pyproject.toml changed.
 $(VENV)/.base: pyproject.toml
-	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v < (3, 11) and f"Stoker needs Python 3.11 or newer, {sys.executable} is {v[0]}.{v[1]}: make PYTHON=python3.11")'
+	@test -n "$(PYTHON)" || { echo "Stoker needs Python 3.11 or newer, and none was found: make PYTHON=/path/to/python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install "$(TORCH)"
 	touch $@

@@ -215,7 +215,7 @@ class Strange(Map):
 
     name: ClassVar[str] = "acme.strange"
     first: list[Unknown] = param(())
-    second: int | "text" = 3  # type: ignore[valid-type, name-defined]  # noqa: UP037, F821
+    second: int | "text" = 3  # type: ignore[name-defined]  # noqa: UP037, F821
     third: math.nothing = 3  # type: ignore[name-defined]
     amount: int = param(3, minimum=1)
 

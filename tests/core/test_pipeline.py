@@ -59,7 +59,7 @@ def test_what_is_no_stage_is_refused(stages: Any, told: str) -> None:
 
 def test_a_forgotten_name_is_told() -> None:
     with pytest.raises(UsageError, match=r"a pipeline's name comes first, .* given was Numbers\("):
-        Pipeline(Numbers(2), Lists())  # type: ignore[arg-type]
+        Pipeline(Numbers(2), Lists())
 
 
 def test_all_unknown_options_are_told() -> None:

@@ -30,7 +30,7 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plant]:
     """Return what writes a plugin's module and announces it."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("STOKER_DISABLE", raising=False)
-    planted = []
+    planted: list[str] = []
 
     def write(
         name: str, source: str, *, dist: str | None = None, version: str = "1.0", at: str = ""

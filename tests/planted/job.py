@@ -57,14 +57,14 @@ class Job:
         windows = list(watch.windows(seconds, warmup))
         loader = replace(self, step=replace(self.step, ops=()))
         return Evidence(
-            self.name,
-            windows,
-            watch.host(),
-            watch.causes(),
-            watch.gil_busy(),
-            loader.rate(seconds / 2, warmup, seed),
-            self.step_rate(seconds / 2, seed),
-            not computes(watch.whole().stages[-1]),
+            pipeline=self.name,
+            windows=windows,
+            host=watch.host(),
+            causes=watch.causes(),
+            gil_busy=watch.gil_busy(),
+            loader_alone=loader.rate(seconds / 2, warmup, seed),
+            step_alone=self.step_rate(seconds / 2, seed),
+            device_step=not computes(watch.whole().stages[-1]),
         )
 
     def rate(self, seconds: float = 8.0, warmup: float = 2.0, seed: int = 0) -> Rate:

@@ -66,6 +66,8 @@ def run_app(given: Sequence[str], trace: bool) -> int:
                 args=list(given), standalone_mode=False, prog_name="stoker", obj=list(given)
             )
             sys.stdout.flush()
+            if code == INTERRUPTED:  # Typer made a silent code of it
+                raise KeyboardInterrupt
             return int(code or 0)
         except typer.Exit as ending:
             return int(ending.exit_code)

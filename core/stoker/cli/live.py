@@ -16,7 +16,7 @@ from stoker.measure.table import HEADER, cells, duration, fates, number
 from stoker.observer import Observer
 
 # Columns to leave out first where a terminal is narrow.
-_EXPENDABLE = ("MB/s", "p99", "out", "cpu", "kind")
+_EXPENDABLE = ("MB/s", "p99", "kind", "out", "cpu", "workers")
 
 
 class LiveTable(Observer):

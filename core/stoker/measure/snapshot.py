@@ -171,7 +171,9 @@ def _row(
         per_item(total.cpu_ns),
         per_item(runqueue_ns),
         per_item(max(service_ns - total.cpu_ns, 0.0)) if runqueue_ns is not None else None,
-        (mine.input_wait_ns - then.input_wait_ns) / worker_ns,
-        (mine.output_wait_ns - then.output_wait_ns) / worker_ns,
+        # At least 0: a worker that lost its core between noticing the end of a wait and
+        # counting it looked as if it waited on.
+        max(mine.input_wait_ns - then.input_wait_ns, 0) / worker_ns,
+        max(mine.output_wait_ns - then.output_wait_ns, 0) / worker_ns,
         (mine.fill_area - then.fill_area) / window_ns if fact.executor != "inline" else None,
     )

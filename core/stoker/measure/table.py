@@ -63,7 +63,7 @@ def duration(milliseconds: float | None) -> str:
 
 
 def _digits(value: float) -> str:
-    return f"{value:.2f}" if value < 9.995 else f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
 
 
 def number(value: float) -> str:

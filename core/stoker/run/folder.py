@@ -35,7 +35,7 @@ class RunFolder:
             try:
                 self.path.mkdir(parents=True)
             except OSError as error:
-                if self.path.is_dir():  # a run of the same second
+                if os.path.isdir(self.path):  # a run of the same second
                     number += 1
                     continue
                 reason = error.strerror or str(error)

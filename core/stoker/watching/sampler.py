@@ -1,0 +1,172 @@
+"""A thread that looks at another one, a few dozen times a second.
+
+It tells Python from C code and finds the hot places. It lives no longer than what it
+watches, and ends before any fork, so that a process forks with the threads it had.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import random
+import sys
+import threading
+import time
+import weakref
+from typing import Final
+
+from stoker.measure.threads import thread_time
+from stoker.watching import table as t
+from stoker.watching.frames import doing, spot_of
+from stoker.watching.meter import FETCH, STEP, Meter
+
+NAME: Final = "stoker-watch"
+FAST_HZ, SLOW_HZ, FAST_S = 50.0, 15.0, 5.0
+# Of a core, whatever a look costs on this machine.
+_SHARE: Final = 0.003
+# Without a sign of life from the loop the thread ends; the next batch starts another.
+_IDLE_S: Final = 60.0
+_COUNTS: Final = {"python": t.PYTHON, "held": t.HELD, "released": t.RELEASED}
+_SPOT_COUNTS: Final = {"python": t.SPOT_PYTHON, "held": t.SPOT_HELD, "released": t.SPOT_RELEASED}
+
+_running: weakref.WeakSet[Sampler] = weakref.WeakSet()
+
+
+class Sampler:
+    """Samples the thread that made it, into the table of its meter."""
+
+    def __init__(self, meter: Meter, *, worker: bool) -> None:
+        self._meter = weakref.ref(meter)
+        self._table = meter.table
+        self._worker = worker
+        self._target = threading.get_ident()
+        self._target_native = threading.get_native_id()
+        self._stop = _thread.allocate_lock()
+        self._spots: dict[str, int] = {}
+        self._draw = random.Random(self._target)
+        self._begun = self.touched = time.monotonic()
+        self._delayed_ns = self._recent_delay_s = 0
+        self._thread: threading.Thread | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread is not None
+
+    def start(self) -> None:
+        """Start the thread."""
+        if self._thread is None:
+            self._stop = _thread.allocate_lock()
+            self._stop.acquire()
+            self.touched = time.monotonic()
+            self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
+            _running.add(self)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and wait for that."""
+        thread, self._thread = self._thread, None
+        _running.discard(self)
+        if thread is not None:
+            if self._stop.locked():
+                self._stop.release()
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _run(self) -> None:
+        stop, rate = self._stop, FAST_HZ
+        ticks = 0
+        while True:
+            pause = self._draw.uniform(0.6, 1.4) / rate
+            slept = time.perf_counter()
+            if stop.acquire(True, pause):
+                return
+            waited = time.perf_counter() - slept - pause
+            meter = self._meter()
+            if meter is None or self._idle():
+                return
+            self._look(meter, waited)
+            del meter
+            ticks += 1
+            if ticks % 3 == 1:
+                self._count_threads()
+            spent = time.thread_time()
+            fast = time.monotonic() - self._begun < FAST_S
+            rate = min(FAST_HZ if fast else SLOW_HZ, _SHARE * ticks / max(spent, 1e-6))
+
+    def _idle(self) -> bool:
+        if self._worker or time.monotonic() - self.touched < _IDLE_S:
+            return False
+        self._thread = None
+        return True
+
+    def _look(self, meter: Meter, waited: float) -> None:
+        slot = meter.current
+        if self._worker and slot == STEP:
+            return  # it waits for work
+        frame = sys._current_frames().get(self._target)
+        if frame is None:
+            return
+        found = doing(frame, waited, 0.0)
+        if found == "held":
+            found = doing(frame, waited, self._delay_s())
+        if found == "unsure":
+            return
+        # Transforms are told apart in metered batches only, so that shares stay true.
+        slot = slot if meter.on or slot <= FETCH else FETCH
+        cells = self._table.cells
+        cells[t.HEADER + slot * t.SLOT + _COUNTS[found]] += 1
+        name, collating = spot_of(frame, sources=not self._worker)
+        spot = self._spots.get(name)
+        if spot is None:
+            spot = self._new_spot(name, slot, collating)
+        if spot is not None:
+            cells[t.SPOTS_AT + spot * t.SPOT + _SPOT_COUNTS[found]] += 1
+
+    def _new_spot(self, name: str, slot: int, collating: bool) -> int | None:
+        spot = len(self._spots)
+        if spot >= t.SPOT_COUNT:
+            return None
+        self._spots[name] = spot
+        at = t.SPOTS_AT + spot * t.SPOT
+        self._table.cells[at + t.SPOT_SLOT] = slot
+        self._table.cells[at + t.SPOT_COLLATING] = collating
+        self._table.name_spot(spot, name)
+        return spot
+
+    def _delay_s(self) -> float:
+        """Return how long this thread has waited for a core since it last asked."""
+        runqueue = thread_time(threading.get_ident(), threading.get_native_id()).runqueue_ns
+        if runqueue is None:
+            return 0.0
+        delay, self._delayed_ns = runqueue - self._delayed_ns, runqueue
+        return delay / 1e9
+
+    def _count_threads(self) -> None:
+        """Write down what the process and its threads have used."""
+        cells = self._table.cells
+        cells[t.SAMPLER_CPU_NS] = time.thread_time_ns()
+        if not self._worker:
+            return
+        cells[t.PROCESS_CPU_NS] = time.process_time_ns()
+        main = thread_time(self._target, self._target_native)
+        if main.cpu_ns is not None:
+            cells[t.MAIN_CPU_NS] = main.cpu_ns
+        cells[t.RUNQUEUE_NS] = -1 if main.runqueue_ns is None else main.runqueue_ns
+        for thread in threading.enumerate():
+            if thread.name == "QueueFeederThread" and thread.ident and thread.native_id:
+                cells[t.FEEDER_CPU_NS] = thread_time(thread.ident, thread.native_id).cpu_ns or 0
+
+
+def pause_all() -> None:
+    """End all samplers of this process; each starts again with its loop's next batch."""
+    for sampler in list(_running):
+        sampler.stop()
+
+
+def _forget() -> None:
+    """In a forked child none of the threads exists."""
+    _running.clear()
+
+
+os.register_at_fork(before=pause_all, after_in_child=_forget)
