@@ -50,10 +50,11 @@ def test_what_json_has_no_word_for_becomes_null_or_text(thing: Any, plain: Any) 
         assert strict(to_json(thing, indent=indent)) == plain
 
 
+TEXT = st.text('ab µ\n"\\')
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
     max_leaves=12,
 )  # fmt: skip
 

@@ -130,6 +130,8 @@ def test_positions_drawn_with_numpy_are_positions() -> None:
 
 def test_draws_are_spread_evenly() -> None:
     rng = Rng(0, "augment.flip")
+    halves = {int(rng.move(0, i).numpy.integers(2**32, dtype=np.uint32)) for i in range(200)}
+    assert len(halves) == 200
     for face in FACES.values():
         mean = sum(face(rng.move(0, position))[0] for position in range(2_000)) / 2_000
         assert abs(mean - 0.5) < 0.05  # 7 standard deviations

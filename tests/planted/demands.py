@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.planted.machine import Demand, Process
+from tests.planted.threads import Demand, Process
 
 
 @dataclass(frozen=True)

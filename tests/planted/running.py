@@ -23,8 +23,9 @@ from stoker.measure.snapshot import SegmentCounters, Snapshot, StageFacts
 from stoker.rng import Rng
 from stoker.stages import Gather, PooledStage, Source
 from tests.planted.demands import Op, perform
-from tests.planted.machine import Demand, Machine, Process, Thread
+from tests.planted.machine import Machine
 from tests.planted.parts import Segment
+from tests.planted.threads import Demand, Process, Thread
 
 if TYPE_CHECKING:
     from tests.planted.job import Job

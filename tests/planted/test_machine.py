@@ -10,9 +10,10 @@ import pytest
 from stoker.analyze.evidence import Evidence
 from tests.planted.demands import Op, c, disk, lock, py, sleep
 from tests.planted.job import Job
-from tests.planted.machine import Demand, Machine, Process, Thread
+from tests.planted.machine import Machine
 from tests.planted.parts import Batch, Segment, Stage, Step
 from tests.planted.running import Run
+from tests.planted.threads import Demand, Process, Thread
 
 FAST = [Stage("read", "read", [c(0.02)])]
 

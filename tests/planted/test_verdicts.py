@@ -6,7 +6,8 @@ Each is planted five times in other sizes, so that nothing can be tuned to one.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -14,9 +15,11 @@ from stoker.analyze.bounds import ceiling_without
 from stoker.analyze.demands import groups_of
 from stoker.analyze.diagnose import diagnose
 from stoker.analyze.diagnosis import Diagnosis
-from tests.planted.demands import Op, c, device, py, sleep
+from tests.planted.demands import Op, c, device, disk, lock, py, sleep
 from tests.planted.job import Job
 from tests.planted.parts import Batch, Segment, Stage, Step
+
+pytestmark = pytest.mark.slow
 
 SEEDS = range(5)
 
@@ -62,7 +65,7 @@ class Sizes:
 
 def verdict(job: Job, seed: int) -> Diagnosis:
     """Measure a job and diagnose it."""
-    return diagnose(job.measure(seconds=8, warmup=2, seed=seed))
+    return diagnose(job.measure(seconds=6, warmup=2, seed=seed))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -109,7 +112,7 @@ def test_an_augment_in_python_among_others(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_step_that_nothing_else_reaches(seed: int) -> None:
     sizes = Sizes(seed)
-    decode, augment = [c(sizes.near(0.4), sizes.jitter)], [c(sizes.near(0.2))]
+    decode, augment = [c(sizes.near(1), sizes.jitter)], [c(sizes.near(0.4))]
     found = verdict(sizes.pipeline(decode, augment, (2, 1), 50, cores=4), seed)
     assert (found.verdict, found.stage, found.resource) == ("do nothing", "step", "device")
     assert found.ceiling.value > 1.5
@@ -117,7 +120,7 @@ def test_a_step_that_nothing_else_reaches(seed: int) -> None:
 
 @pytest.mark.parametrize("kind", [sleep, c])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_two_that_bind_together(seed: int, kind: type[Op]) -> None:
+def test_two_that_bind_together(seed: int, kind: Callable[[float], Op]) -> None:
     sizes = Sizes(seed)
     scale, workers = sizes.near(1.0), sizes.choose(1, 2, 3)
     decode, augment = [kind(10.0 * scale)], [kind(9.8 * scale)]
@@ -129,7 +132,7 @@ def test_two_that_bind_together(seed: int, kind: type[Op]) -> None:
 
 @pytest.mark.parametrize("kind", [sleep, c])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_two_sharing_workers(seed: int, kind: type[Op]) -> None:
+def test_the_same_two_sharing_workers(seed: int, kind: Callable[[float], Op]) -> None:
     sizes = Sizes(seed)
     scale, workers = sizes.near(1.0), sizes.choose(1, 2, 3)
     both = [
@@ -137,13 +140,72 @@ def test_the_same_two_sharing_workers(seed: int, kind: type[Op]) -> None:
         Stage("augment", "augment", [kind(9.8 * scale)]),
     ]
     read = Segment([Stage("read", "read", [c(0.05)])], 2)
-    evidence = sizes.job([read, Segment(both, workers)], cores=8).measure(8, 2, seed)
+    evidence = sizes.job([read, Segment(both, workers)], cores=8).measure(6, 2, seed)
     found = diagnose(evidence)
     assert (found.verdict, found.stage) == ("bottleneck", "decode")
     assert found.resource == ("wait" if kind is sleep else "cpu")
     assert found.ceiling.value == pytest.approx(2.02, rel=0.03)
     other = ceiling_without(evidence, groups_of(evidence), "augment")
     assert other.value == pytest.approx(1.98, rel=0.03)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_worker_that_computes_while_cores_are_free(seed: int) -> None:
+    sizes = Sizes(seed)
+    decode, augment = [c(sizes.near(8), sizes.jitter)], [c(sizes.near(1))]
+    found = verdict(sizes.pipeline(decode, augment, (1, 1), cores=sizes.choose(4, 8)), seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "decode", "cpu")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_slow_disk(seed: int) -> None:
+    sizes = Sizes(seed)
+    read = Stage("read", "read", [disk(sizes.near(8), sizes.jitter)])
+    decode = Stage("decode", "decode", [c(sizes.near(0.5))])
+    job = sizes.job([Segment([read], sizes.choose(1, 2, 4)), Segment([decode], 2)], cores=4)
+    found = verdict(job, seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "read", "io")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_lock_that_all_workers_want(seed: int) -> None:
+    sizes = Sizes(seed)
+    decode = [lock("table", sizes.near(5), sizes.jitter), c(sizes.near(1))]
+    found = verdict(sizes.pipeline(decode, [c(sizes.near(0.5))], (4, 1), cores=8), seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "decode", "lock")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_collate_that_takes_too_long(seed: int) -> None:
+    sizes = Sizes(seed)
+    job = sizes.pipeline([c(sizes.near(0.5))], [c(sizes.near(0.3))], (2, 1), cores=4)
+    slow = Batch(sizes.batch, [c(sizes.near(3) * sizes.batch, sizes.jitter)])
+    found = verdict(replace(job, batch=slow), seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "collate", "cpu")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_another_process_with_cores_to_spare(seed: int) -> None:
+    sizes = Sizes(seed)
+    decode = [c(sizes.near(4), sizes.jitter)]
+    job = sizes.pipeline(decode, [c(sizes.near(0.5))], (2, 1), cores=4, others=[[c(10)]])
+    found = verdict(job, seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "decode", "cpu")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_ceiling_is_what_removing_the_stage_gives(seed: int) -> None:
+    sizes = Sizes(seed)
+    cores = sizes.choose(2, 4)
+    augment = [c(sizes.near(1), sizes.jitter)]
+    job = sizes.pipeline([c(sizes.near(5), sizes.jitter)], augment, (cores, 1), cores=cores)
+    found = verdict(job, seed)
+    read, _, last = job.segments
+    gone = Segment([Stage("decode", "decode", [])], cores)
+    without = replace(job, segments=[read, gone, last])
+    gain = without.rate(6, 2, seed).value / job.rate(6, 2, seed).value
+    assert found.stage == "decode"
+    assert found.ceiling.low * 0.98 < gain < found.ceiling.high * 1.02
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -113,11 +113,11 @@ def _pipeline(chosen: Any, seconds: float, as_json: bool, markdown: bool) -> Non
 
 
 def _loader(target: str, seconds: float, step_ms: float, as_json: bool, markdown: bool) -> None:
+    if ":" not in target:
+        raise UsageError(f"--loader {target}: write it as module:function or file.py:function")
     from stoker.analyze.watch import analyze_loader
     from stoker.resolve import find
 
-    if ":" not in target:
-        raise UsageError(f"--loader {target}: write it as module:function or file.py:function")
     report = analyze_loader(find(target), seconds, step_ms)
     if as_json:
         print_json({"version": _versions()["stoker"], **report.to_dict()})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,7 +55,8 @@ class _Fetching:
         if LOCAL.meter is not meter:
             return fetch(index)
         watching.items = len(index) if isinstance(index, (list, tuple)) else 1
-        outer, meter.current = meter.current, FETCH
+        outer = meter.current
+        meter.enter(FETCH, time.perf_counter_ns())
         try:
             if meter.start_batch():
                 with self._metered(watching, index):
@@ -63,7 +65,7 @@ class _Fetching:
         finally:
             metered = meter.on
             meter.end_batch(watching.items)
-            meter.current = outer
+            meter.enter(outer, time.perf_counter_ns())
             if metered:
                 watching.settle()
 

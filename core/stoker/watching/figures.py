@@ -92,6 +92,8 @@ class Figures:
     """Index and ns of the slowest items, slowest first; the index is -1 if it is no number."""
     process_cpu_ns: int = 0
     main_cpu_ns: int = 0
+    total_cpu_ns: int = 0
+    """CPU time of the processes, from their start."""
     runqueue_ns: int | None = 0
     torch_threads: int = 0
     cv2_threads: int = 0
@@ -124,6 +126,7 @@ class Figures:
         for cell in _SUMS:
             self.sums[cell] += head[cell]
         self.process_cpu_ns += max(head[t.PROCESS_CPU_NS] - head[t.BASE_CPU_NS], 0)
+        self.total_cpu_ns += head[t.PROCESS_CPU_NS]
         self.main_cpu_ns += max(head[t.MAIN_CPU_NS] - head[t.BASE_MAIN_CPU_NS], 0)
         unknown = self.runqueue_ns is None or head[t.RUNQUEUE_NS] < 0
         self.runqueue_ns = None if unknown else (self.runqueue_ns or 0) + head[t.RUNQUEUE_NS]
@@ -146,6 +149,7 @@ class Figures:
             self.sums[cell] += other.sums[cell]
         self.process_cpu_ns += other.process_cpu_ns
         self.main_cpu_ns += other.main_cpu_ns
+        self.total_cpu_ns += other.total_cpu_ns
         unknown = self.runqueue_ns is None or other.runqueue_ns is None
         self.runqueue_ns = None if unknown else (self.runqueue_ns or 0) + (other.runqueue_ns or 0)
         self.torch_threads = max(self.torch_threads, other.torch_threads)

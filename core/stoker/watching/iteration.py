@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from stoker.watching.clocks import Reading
 from stoker.watching.errors import without_our_frames
 from stoker.watching.loops import Epoch, Loop
 from stoker.watching.meter import LOCAL, NEXT, STEP, Meter
@@ -51,7 +52,7 @@ class Iteration:
 
 class _Pass:
     __slots__ = (
-        "_cpu", "_due", "_epoch", "_finished", "_left_ns", "_loop", "_meter", "_next", "_probe",
+        "_begun", "_due", "_epoch", "_finished", "_left_ns", "_loop", "_meter", "_next", "_probe",
         "_sampler", "iterator",
     )  # fmt: skip
 
@@ -61,7 +62,7 @@ class _Pass:
         self._epoch: Epoch = loop.new_epoch(began)
         self._finished = False
         self._due = 0
-        self._cpu = time.process_time_ns()
+        self._begun = Reading.now()
         sampler.stop()  # no thread of ours is there when workers fork
         try:
             self.iterator = probe.open()
@@ -85,7 +86,8 @@ class _Pass:
         if reading:
             self._read_queue(epoch)
             cpu = time.thread_time_ns()
-        outer, LOCAL.meter, meter.current = LOCAL.meter, self._probe.main_meter, NEXT
+        outer, LOCAL.meter = LOCAL.meter, meter
+        meter.enter(NEXT, entered)
         try:
             batch = self._next()
         except StopIteration:
@@ -96,8 +98,9 @@ class _Pass:
             without_our_frames(error)
             raise
         finally:
-            LOCAL.meter, meter.current = outer, STEP
-        left = time.perf_counter_ns()
+            LOCAL.meter = outer
+            left = time.perf_counter_ns()
+            meter.enter(STEP, left)
         if reading:
             self._read(cpu, batch, left)
         self._count(left - entered)
@@ -142,6 +145,6 @@ class _Pass:
             return
         self._finished = True
         self._sampler.stop()
-        self._loop.process_cpu_ns += time.process_time_ns() - self._cpu
+        self._loop.spent.add(self._begun, Reading.now(self._begun))
         self._loop.pin_cpu_ns += self._probe.pin_cpu_ns
         self._probe.close()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from stoker.watching.clocks import Spent
 
 _KEPT: Final = 8192
 
@@ -66,8 +67,8 @@ class Loop:
     """Sum and count of the share of batches in flight that were ready when one was asked for."""
     next_cpu: list[int] = field(default_factory=lambda: [0, 0])
     """CPU time of the loop's thread inside `next()` in ns, and in how many of them."""
-    process_cpu_ns: int = 0
-    """Of this process during all passes."""
+    spent: Spent = field(default_factory=Spent)
+    """By this process and by the machine, during all passes."""
     pin_cpu_ns: int = 0
     batch_sizes: list[int] = field(default_factory=list)
     """Of batches that were looked at; where they could be told."""
@@ -76,7 +77,6 @@ class Loop:
     lists: int = 0
     """Of these batches, lists of samples that nobody collated."""
     looked_at: int = 0
-    started: float = field(default_factory=time.monotonic)
 
     @property
     def batches(self) -> int:

@@ -17,12 +17,13 @@ from stoker.measure.histogram import bucket_of
 from stoker.watching import table as t
 from stoker.watching.table import Table
 
-SHARE: Final = 0.003
+SHARE: Final = 0.004
 """Of the time of all batches, spent on metering some of them."""
 NEXT, STEP, FETCH, DATASET, COLLATE, DECODE = range(6)
 FIXED: Final = ("next", "step", "fetch", "dataset", "collate", "decode")
 # Items that are metered with their transforms before hooks that cost too much are dropped.
 _ENOUGH: Final = 64
+MARKS: Final = 64
 # What a hook costs in a batch that is not metered.
 _PASSING_NS: Final = 400
 
@@ -40,7 +41,8 @@ class Meter:
 
     __slots__ = (
         "_batch_ns", "_begun", "_child_cpu", "_child_wall", "_cost", "_draw", "_hooks", "_kept",
-        "__weakref__", "_names", "_skip", "cells", "current", "last_ns", "on", "slots", "table", "too_many_hooks",
+        "__weakref__", "_names", "_skip", "cells", "current", "last_ns", "marks", "marked", "on",
+        "slots", "table", "too_many_hooks",
     )  # fmt: skip
 
     def __init__(self, table: Table) -> None:
@@ -50,7 +52,10 @@ class Meter:
         self._names: dict[str, int] = {}
         self.on = False
         self.current = STEP
-        """The slot that the thread is in now, for the sampler."""
+        """The slot that the thread is in now."""
+        self.marks: list[tuple[int, int]] = [(0, STEP)] * MARKS
+        """When which slot was entered, the latest of them in a ring."""
+        self.marked = 0
         self.slots: dict[int, int] = {}
         """The slots of metered transforms, by id."""
         self.too_many_hooks = False
@@ -80,22 +85,39 @@ class Meter:
     ) -> Any:
         """Call a function and meter it. Time of calls inside it is taken off its own."""
         outer, wall_before, cpu_before = self.current, self._child_wall, self._child_cpu
-        self.current, self._child_wall, self._child_cpu = slot, 0, 0
+        self._child_wall = self._child_cpu = 0
         failed = 1
         cpu = time.thread_time_ns()
-        wall = time.perf_counter_ns()
+        begun = time.perf_counter_ns()
+        self.enter(slot, begun)
         try:
             result = function(*args, **kwargs)
             failed = 0
             return result
         finally:
-            wall = time.perf_counter_ns() - wall
-            cpu = time.thread_time_ns() - cpu
+            ended = time.perf_counter_ns()
+            self.enter(outer, ended)
+            wall, cpu = ended - begun, time.thread_time_ns() - cpu
             self.record(slot, wall, cpu, failed)
-            self.current, self.last_ns = outer, wall
+            self.last_ns = wall
             self._child_wall = wall_before + wall + self._cost
             self._child_cpu = cpu_before + cpu + self._cost
             self._hooks += 1
+
+    def enter(self, slot: int, now: int) -> None:
+        """Note that the thread is in a slot from now on."""
+        self.current = slot
+        self.marks[self.marked % MARKS] = now, slot
+        self.marked += 1
+
+    def slot_at(self, moment: int) -> int | None:
+        """Return the slot that the thread was in, or None where that is too long ago."""
+        marks, marked = self.marks, self.marked
+        for back in range(1, MARKS):
+            since, slot = marks[(marked - back) % MARKS]
+            if since <= moment:
+                return slot
+        return None
 
     def record(self, slot: int, wall: int, cpu: int, failed: int = 0) -> None:
         """Count one call of a slot, less what was metered inside it."""

@@ -7,6 +7,7 @@ pass ends.
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -79,11 +80,6 @@ class Probe:
         self.pin_cpu_ns = 0
         self._capacity = 0
 
-    @property
-    def main_meter(self) -> Meter:
-        """For what is loaded inside the loop's `next()`."""
-        return self._meter
-
     def open(self) -> Any:
         """Return the iterable's own iterator, metered."""
         places: list[Place] = []
@@ -122,14 +118,15 @@ class Probe:
         meter = self._meter
 
         def metered_next() -> Any:
-            outer, meter.current = meter.current, FETCH
+            outer = meter.current
+            meter.enter(FETCH, time.perf_counter_ns())
             try:
                 if meter.start_batch():
                     return meter.call(FETCH, following, (), {})
                 return following()
             finally:
                 meter.end_batch(1)
-                meter.current = outer
+                meter.enter(outer, time.perf_counter_ns())
 
         return metered_next
 

@@ -21,9 +21,13 @@ from stoker.watching.frames import doing, spot_of
 from stoker.watching.meter import FETCH, STEP, Meter
 
 NAME: Final = "stoker-watch"
-FAST_HZ, SLOW_HZ, FAST_S = 50.0, 15.0, 5.0
-# Of a core, whatever a look costs on this machine.
+FAST_HZ, SLOW_HZ = 50.0, 15.0
+# Looks that a short life affords; then a set share of a core, whatever a look costs here.
+_BURST: Final = 15
 _SHARE: Final = 0.003
+_FAST_S: Final = 5.0
+# A look this late asks how much of that was waiting for a core.
+_LATE_S: Final = 0.0003
 # Without a sign of life from the loop the thread ends; the next batch starts another.
 _IDLE_S: Final = 60.0
 _COUNTS: Final = {"python": t.PYTHON, "held": t.HELD, "released": t.RELEASED}
@@ -45,7 +49,7 @@ class Sampler:
         self._spots: dict[str, int] = {}
         self._draw = random.Random(self._target)
         self._begun = self.touched = time.monotonic()
-        self._delayed_ns = self._recent_delay_s = 0
+        self._delayed_ns = 0
         self._thread: threading.Thread | None = None
 
     @property
@@ -78,21 +82,22 @@ class Sampler:
         ticks = 0
         while True:
             pause = self._draw.uniform(0.6, 1.4) / rate
-            slept = time.perf_counter()
+            wake_ns = time.perf_counter_ns() + round(pause * 1e9)
             if stop.acquire(True, pause):
                 return
-            waited = time.perf_counter() - slept - pause
+            waited = (time.perf_counter_ns() - wake_ns) / 1e9
             meter = self._meter()
             if meter is None or self._idle():
                 return
-            self._look(meter, waited)
+            self._look(meter, wake_ns, waited)
             del meter
             ticks += 1
             if ticks % 3 == 1:
                 self._count_threads()
-            spent = time.thread_time()
-            fast = time.monotonic() - self._begun < FAST_S
-            rate = min(FAST_HZ if fast else SLOW_HZ, _SHARE * ticks / max(spent, 1e-6))
+            if ticks > _BURST:
+                fast = time.monotonic() - self._begun < _FAST_S
+                affordable = _SHARE * ticks / max(time.thread_time(), 1e-6)
+                rate = min(FAST_HZ if fast else SLOW_HZ, affordable)
 
     def _idle(self) -> bool:
         if self._worker or time.monotonic() - self.touched < _IDLE_S:
@@ -100,23 +105,26 @@ class Sampler:
         self._thread = None
         return True
 
-    def _look(self, meter: Meter, waited: float) -> None:
-        slot = meter.current
-        if self._worker and slot == STEP:
-            return  # it waits for work
+    def _look(self, meter: Meter, woken_ns: int, waited_s: float) -> None:
+        """Count what the thread was doing when the sampler woke up."""
+        slot, now = meter.slot_at(woken_ns), meter.current
+        if slot is None or (self._worker and slot == STEP):
+            return  # too long ago; or it waited for work
         frame = sys._current_frames().get(self._target)
         if frame is None:
             return
-        found = doing(frame, waited, 0.0)
-        if found == "held":
-            found = doing(frame, waited, self._delay_s())
-        if found == "unsure":
-            return
+        name, collating = spot_of(frame, sources=not self._worker)
+        blocked_s = waited_s
+        if waited_s > _LATE_S:
+            blocked_s -= self._delay_s()
+        found = doing(frame, blocked_s)
         # Transforms are told apart in metered batches only, so that shares stay true.
-        slot = slot if meter.on or slot <= FETCH else FETCH
+        if not meter.on and slot > FETCH:
+            slot = FETCH
         cells = self._table.cells
         cells[t.HEADER + slot * t.SLOT + _COUNTS[found]] += 1
-        name, collating = spot_of(frame, sources=not self._worker)
+        if now != slot:
+            return  # it went on before it could be looked at
         spot = self._spots.get(name)
         if spot is None:
             spot = self._new_spot(name, slot, collating)

@@ -1,0 +1,79 @@
+"""What the process, the loop's thread and the whole machine spent between two moments."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stoker.measure.threads import thread_time
+
+_STAT: Final = Path("/proc/stat")
+# user, nice, system, idle, iowait, irq, softirq, steal (proc(5))
+_BUSY: Final = (1, 2, 3, 6, 7, 8)
+
+
+@dataclass
+class Spent:
+    """Sums over passes, in ns; None where the system does not tell."""
+
+    elapsed_ns: int = 0
+    process_cpu_ns: int = 0
+    runqueue_ns: int | None = 0
+    """The loop's thread ready and waiting for a core."""
+    busy_ns: int | None = 0
+    """All cores that this process may use, whoever used them."""
+
+    def add(self, start: Reading, end: Reading) -> None:
+        """Add what was spent between two readings of one thread."""
+        self.elapsed_ns += end.at_ns - start.at_ns
+        self.process_cpu_ns += end.process_cpu_ns - start.process_cpu_ns
+        self.runqueue_ns = _sum(self.runqueue_ns, start.runqueue_ns, end.runqueue_ns)
+        self.busy_ns = _sum(self.busy_ns, start.busy_ns, end.busy_ns)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All clocks at one moment."""
+
+    at_ns: int
+    process_cpu_ns: int
+    runqueue_ns: int | None
+    busy_ns: int | None
+    ident: int
+    native_id: int
+
+    @classmethod
+    def now(cls, like: Reading | None = None) -> Reading:
+        """Return the clocks of this thread, or of the one of an earlier reading."""
+        ident = like.ident if like else threading.get_ident()
+        native_id = like.native_id if like else threading.get_native_id()
+        runqueue = thread_time(ident, native_id).runqueue_ns
+        return cls(
+            time.perf_counter_ns(), time.process_time_ns(), runqueue, _busy_ns(), ident, native_id
+        )
+
+
+def _busy_ns(stat: Path = _STAT) -> int | None:
+    """Return the busy time of the cores that this process may use."""
+    try:
+        mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        tick = os.sysconf("SC_CLK_TCK")
+        lines = [line.split() for line in stat.read_text().splitlines() if line.startswith("cpu")]
+    except (OSError, AttributeError, ValueError):
+        return None
+    ticks = sum(
+        int(line[field])
+        for line in lines
+        if line[0] in mine
+        for field in _BUSY
+        if field < len(line)
+    )
+    return ticks * 1_000_000_000 // tick
+
+
+def _sum(total: int | None, start: int | None, end: int | None) -> int | None:
+    return None if total is None or start is None or end is None else total + end - start

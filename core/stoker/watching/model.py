@@ -1,0 +1,171 @@
+"""What a change to a watched loader would give, as a ratio with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from stoker.measure.histogram import Histogram, bounds_of
+from stoker.watching.facts import Facts
+from stoker.watching.simulate import Job
+
+# Relative error of a ratio of two simulations, where the first meets what was measured.
+_ERROR: Final = 0.08
+# Beyond this factor between measured and simulated, nothing is predicted.
+_MISFIT: Final = 2.0
+_DRAWS: Final = 200
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Throughput after a change over throughput now, with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return it JSON-able."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+    def __str__(self) -> str:
+        return f"{_times(self.value)}x, {_times(self.low)}-{_times(self.high)}"
+
+
+def _times(value: float) -> str:
+    return f"{value:.2f}" if value < 1.95 else f"{value:.1f}" if value < 20 else f"{value:.0f}"
+
+
+class Model:
+    """The watched loader as a job that can be simulated."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    @cached_property
+    def job(self) -> Job | None:
+        """The loader as it is, or None where its work was not metered."""
+        facts = self.facts
+        fetch = facts.fetch_s
+        if fetch is None or not facts.loop.steps.count:
+            return None
+        services = _drawn(facts.work.slot("fetch").histogram, fetch)
+        steps = [value / 1e9 for value in facts.loop.steps.values]
+        workers = facts.settings.num_workers
+        return Job(
+            services,
+            steps,
+            workers,
+            facts.settings.prefetch_factor,
+            facts.receive_cpu_s,
+            facts.settings.in_order,
+            facts.main_cpu_s + (facts.worker_cpu_s or 0.0),
+            facts.free_cores,
+        )
+
+    @cached_property
+    def misfit(self) -> float | None:
+        """Measured over simulated rate of the loader as it is."""
+        if self.job is None or not self.facts.period_s:
+            return None
+        simulated = self.job.rate()
+        return 1.0 / self.facts.period_s / simulated if simulated else None
+
+    @property
+    def why_unknown(self) -> str:
+        """Why nothing can be predicted, or "" where it can."""
+        if self.misfit is None:
+            return "the work on a batch was not metered"
+        if not 1.0 / _MISFIT < self.misfit < _MISFIT:
+            return f"a simulation of this loader is off by a factor of {self.misfit:.2g}"
+        return ""
+
+    def gain(self, *after: Job) -> Gain | None:
+        """Return the gain of a change, from its simulations under all assumptions."""
+        if self.why_unknown or self.job is None or self.misfit is None:
+            return None
+        before = self.job.rate()
+        ratios = sorted(job.rate() / before for job in after)
+        spread = math.exp(_ERROR + 0.5 * abs(math.log(self.misfit)))
+        middle = math.sqrt(ratios[0] * ratios[-1])
+        return Gain(middle, ratios[0] / spread, ratios[-1] * spread)
+
+    @cached_property
+    def best_workers(self) -> int | None:
+        """The smallest number of workers within 3 % of the best, or None if unknown."""
+        job = self.job
+        if job is None:
+            return None
+        most = max(int(self.facts.cores), 1)
+        if self.facts.blocked_share > 0.5:
+            most *= 4  # workers that wait need no core
+        rates = {count: self.with_workers(count).rate() for count in range(1, min(most, 64) + 1)}
+        best = max(rates.values())
+        return next(count for count, rate in rates.items() if rate >= 0.97 * best)
+
+    def with_workers(self, count: int) -> Job:
+        """Return the job with another number of workers."""
+        job = self.job
+        assert job is not None
+        receive = job.receive_s if job.workers else 0.05 * _mean(job.services)
+        prefetch = job.prefetch if job.workers else 2
+        return job.changed(workers=count, prefetch=prefetch, receive_s=receive)
+
+    def cheaper(self, saved_s: float) -> Job:
+        """Return the job with some time saved on each batch, waiting and computing alike."""
+        assert self.job is not None
+        return self.job.cheaper(saved_s, saved_s * (1.0 - self.facts.blocked_share))
+
+    def as_slow_as_the_rest(self, over: float) -> Job | None:
+        """Return the job if no sample took more than some multiple of the median.
+
+        Args:
+            over: that multiple.
+        """
+        job, items = self.job, self.facts.work.slot("dataset").histogram
+        middle = items.quantile_ns(0.5)
+        if job is None or not middle:
+            return None
+        kept, cut = 0.0, 0.0
+        for share in _shares():
+            spent = items.quantile_ns(share) or 0.0
+            kept += spent
+            cut += max(spent - middle, 0.0) if spent > over * middle else 0.0
+        saved = self.facts.item_s * self.facts.items_per_batch * cut / kept if kept else 0.0
+        even = self.cheaper(saved)
+        return even.changed(services=[_mean(even.services)])
+
+
+def tail_of(facts: Facts, over: float) -> tuple[float, float]:
+    """Return the share of samples that take more than a multiple of the median, and of the time."""
+    histogram = facts.work.slot("dataset").histogram
+    middle = histogram.quantile_ns(0.5)
+    if not middle:
+        return 0.0, 0.0
+    slow = slow_time = time = 0.0
+    for bucket, count in enumerate(histogram.counts):
+        if count:
+            spent = sum(bounds_of(bucket)) / 2 * count
+            time += spent
+            if bounds_of(bucket)[0] > over * middle:
+                slow += count
+                slow_time += spent
+    return slow / histogram.total, slow_time / time
+
+
+def _drawn(histogram: Histogram, mean_s: float) -> list[float]:
+    """Return durations spread as a histogram has them, scaled to a mean."""
+    drawn = [(histogram.quantile_ns(share) or 0.0) / 1e9 for share in _shares()]
+    mean = _mean(drawn)
+    return [one * mean_s / mean for one in drawn] if mean else [mean_s]
+
+
+def _shares() -> list[float]:
+    return [(place + 0.5) / _DRAWS for place in range(_DRAWS)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
