@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ from stoker.hookspecs import (
 )
 from stoker.observer import Observer
 from stoker.policy import Memory, Policy, Precision
-from stoker.stages import Stage
+from stoker.stages import Caution, Stage
 from stoker.vetting import Plugin, breaking, check_entries, check_marked
 
 __all__ = [
@@ -133,7 +134,7 @@ class Host:
                     self._manager.unregister(name=item.name)
                 raise
 
-    def _answers(self, hook: str) -> Iterator[tuple[Plugin, list[Any]]]:
+    def _answers(self, hook: str, **given: Any) -> Iterator[tuple[Plugin, list[Any]]]:
         """Yield each healthy plugin with what its hook returns, breaking those that raise."""
         healthy = {plugin.name: plugin for plugin in self.plugins if plugin.state == "ok"}
         for implementation in getattr(self._manager.hook, hook).get_hookimpls():
@@ -142,7 +143,10 @@ class Host:
                 continue
             answer: list[Any] | None = None
             with breaking(plugin, hook):
-                answer = list(implementation.function() or ())
+                asked = [given[name] for name in implementation.argnames]
+                said = implementation.function(*asked)
+                # A context manager is one answer, and may happen to be iterable too.
+                answer = [said] if hasattr(said, "__enter__") else list(said or ())
             if answer is not None:
                 yield plugin, answer
 
@@ -188,6 +192,29 @@ class Host:
                     raise TypeError(f"gave {describe_given(wrong[0])}, not an Observer")
                 found += answer
         return found
+
+    def check(self, plan: Any) -> list[str]:
+        """Return what plugins find wrong with a plan; a plugin that fails at it is a caution."""
+        before = {plugin.name for plugin in self.plugins if plugin.state == "broken"}
+        remarks = [
+            remark for _, answer in self._answers("stoker_check", plan=plan) for remark in answer
+        ]
+        return remarks + [Caution(text) for text in self._newly_broken(before)]
+
+    def wrappers(self, plan: Any) -> list[AbstractContextManager[Any]]:
+        """Return the contexts that plugins want around a run."""
+        return [one for _, answer in self._answers("stoker_run", plan=plan) for one in answer]
+
+    def _newly_broken(self, before: set[str]) -> list[str]:
+        return [
+            f"plugin {plugin.name!r} ({plugin.source}) broke: {plugin.error}"
+            for plugin in self.plugins
+            if plugin.state == "broken" and plugin.name not in before
+        ]
+
+    def broken(self) -> list[str]:
+        """Return a line for each plugin that is broken."""
+        return self._newly_broken(set())
 
     def stage_class(self, name: str) -> type[Stage]:
         """Return the class of a registered stage.

@@ -14,6 +14,7 @@ it is turned. Validation accuracy is above 0.9 as a rule: VALIDATED.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -76,3 +77,80 @@ def photos(
         epochs=epochs,
         evaluate=photos_val(data, size),
     )
+
+
+def photos_val(data: str = "data/photos", size: int = _TRAINING_SIZE) -> Pipeline:
+    """Return the pipeline that measures a model on the validation pictures."""
+    classes = ensure_photos(Path(data))["classes"]
+    return Pipeline(
+        "photos_val",
+        read.WebDataset(f"{data}/val-*.tar"),
+        decode.Image(),
+        decode.Fields(label="cls"),
+        augment.Resize(size),
+        augment.CenterCrop(size),
+        collate.Stack(128),
+        augment.Normalize(),
+        step.Evaluate(Task(model=Classifier(classes), loss=cross_entropy, metrics=accuracy)),
+    )
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """Makes the model: (B, 3, H, W) to logits (B, classes).
+
+    A dataclass, not a closure, so that equal pipelines are equal and travel.
+
+    Args:
+        classes: how many there are.
+        width: channels of the first stage.
+    """
+
+    classes: int
+    width: int = 32
+
+    def __call__(self) -> nn.Module:
+        """Return a new model."""
+        return make_model(self.classes, self.width)
+
+
+def make_model(classes: int = 8, width: int = 32) -> nn.Module:
+    """Return a ResNet of three stages: (B, 3, H, W) to logits (B, classes)."""
+    return nn.Sequential(
+        nn.Conv2d(3, width, 3, stride=2, padding=1, bias=False),  # (B, width, H / 2, W / 2)
+        nn.GroupNorm(8, width),
+        nn.ReLU(),
+        Residual(width, width),  # (B, width, H / 4, W / 4)
+        Residual(width, 2 * width),
+        Residual(2 * width, 4 * width),  # (B, 4 * width, H / 16, W / 16)
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(4 * width, classes),
+    )
+
+
+class Residual(nn.Module):
+    """Two convolutions beside a shortcut: (B, inputs, H, W) to (B, outputs, H / 2, W / 2).
+
+    GroupNorm looks at one picture only, so splitting a batch does not change the result.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False),
+            nn.GroupNorm(8, outputs),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
+            nn.GroupNorm(8, outputs),
+        )
+        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride=2, bias=False)
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Return the sum of both ways."""
+        return functional.relu(self.body(pictures) + self.shortcut(pictures))
+
+
+def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """Return the optimizer."""
+    return torch.optim.AdamW(parameters, lr=3e-3, weight_decay=0.05)

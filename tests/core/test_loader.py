@@ -200,6 +200,18 @@ def test_a_stage_that_cannot_open_is_an_error_not_a_hang(executor: Any) -> None:
             list(loader)
 
 
+@pytest.mark.parametrize("executor", ["inline", "thread"])
+def test_sys_exit_in_a_stage_is_an_error_not_a_hang(executor: Any) -> None:
+    class Exits(Add):
+        def apply(self, sample: Any, rng: Any) -> Any:
+            raise SystemExit(3)
+
+    with Pipeline("exits", Numbers(5), Exits(executor=executor), Lists(5)) as loader:
+        with pytest.raises(RunError, match="toy.add was ended by SystemExit: 3"):
+            list(loader)
+    loader.ledger.check()
+
+
 def test_close_can_be_called_in_any_state_and_again() -> None:
     for state in ("never iterated", "mid epoch", "ended", "failed"):
         loader = Pipeline(state, Numbers(50, fail_at=(40,)), Add(), Lists(5)).loader()

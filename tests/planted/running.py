@@ -275,7 +275,8 @@ class Run:
         }
         stages[self.job.step.name] = Totals.of([self.meter])
         sums = {segment.index: segment.counters(now_ns) for segment in self.segments}
-        sums[len(self.segments)] = SegmentCounters(input_wait_ns=self.waits.read(now_ns)[0])
+        waited_ns, _ = self.waits.read(now_ns)
+        sums[len(self.segments)] = SegmentCounters(waited_ns, 0, self.consumer.runqueue_ns)
         return Snapshot(
             now_ns,
             self.process.cpu_ns,

@@ -14,7 +14,7 @@ from stoker.analyze.advice import WIDTH, clipped
 from stoker.analyze.diagnosis import Diagnosis
 from stoker.analyze.evidence import Evidence, Rate
 from stoker.measure.snapshot import Report, StageRow
-from stoker.measure.table import duration, number
+from stoker.measure.table import duration, number, waits
 
 LINES = 25
 _HEADER = ("stage", "workers", "items/s", "could", "service", "cpu", "core", "blkd", "in", "out")
@@ -110,8 +110,7 @@ def _cells(row: StageRow) -> tuple[str, ...]:
         share(row.cpu_ms),
         share(row.runqueue_ms),
         share(row.blocked_ms),
-        f"{row.data_wait_share:.0%}",
-        f"{row.output_wait_share:.0%}",
+        *waits(row),
     )
 
 

@@ -115,7 +115,7 @@ def _pipeline(chosen: Any, seconds: float, as_json: bool, markdown: bool) -> Non
 def _loader(target: str, seconds: float, step_ms: float, as_json: bool, markdown: bool) -> None:
     if ":" not in target:
         raise UsageError(f"--loader {target}: write it as module:function or file.py:function")
-    from stoker.analyze.watch import analyze_loader
+    from stoker.watching import analyze_loader
     from stoker.resolve import find
 
     report = analyze_loader(find(target), seconds, step_ms)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 
 from stoker.errors import QuarantineError, RunError, SampleError
+from stoker.jsonable import to_json
 from stoker.pipeline import OnError, Quarantine
 from stoker.sample import Origin
 
@@ -48,7 +48,7 @@ class Failures:
             self.records.append(record)
             if self.path is not None:
                 with self.path.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+                    file.write(to_json(record) + "\n")
             spent = sum(int(str(entry["samples"])) for entry in self.records)
         if spent <= self.policy.budget:
             return None

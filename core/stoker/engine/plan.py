@@ -15,7 +15,6 @@ from stoker.parameters import shown
 from stoker.pipeline import Pipeline, resolve_policy, unique_names
 from stoker.plugins import host
 from stoker.policy import Memory, Precision
-from stoker.sample import Batch
 from stoker.session import Step
 from stoker.stages import BatchMap, Caution, Gather, Source, Stage, StreamSource
 
@@ -185,9 +184,8 @@ def make_plan(pipeline: Pipeline, *, needs_step: bool = False) -> Plan:
         evaluation,
         samples,
     )
-    for answer in host().hook.stoker_check(plan=plan):
-        for remark in answer or ():
-            (cautions if isinstance(remark, Caution) else problems).append(remark)
+    for remark in host().check(plan):
+        (cautions if isinstance(remark, Caution) else problems).append(remark)
     if problems:
         raise PlanError(pipeline.name, problems)
     return dataclasses.replace(plan, cautions=tuple(cautions))
@@ -292,7 +290,6 @@ def _evaluation(pipeline: Pipeline, device: str, problems: list[str]) -> Plan | 
         problems += [f"evaluate: {problem}" for problem in error.problems]
     except StokerError as error:
         problems.append(f"evaluate: {error}")
+    except Exception as error:
+        problems.append(f"evaluate: {given!r} failed: {type(error).__name__}: {error}")
     return None
-
-
-__all__ = ["Batch", "Plan", "make_plan"]

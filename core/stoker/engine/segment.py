@@ -177,7 +177,9 @@ class Segment:
         if self._runners is None:
             try:
                 self._runners = self._open(self.workers[0], self._inline)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 self._broken(job, error)
                 return
         self._through(job, self._runners)
@@ -185,11 +187,11 @@ class Segment:
     def _work(self, state: WorkerState) -> None:
         with ExitStack() as stack:
             runners: list[Callable[[Any], None]] | None = None
-            broken: Exception | None = None
+            broken: BaseException | None = None
             try:
                 runners = self._open(state, stack)
                 hold_to_one_thread()
-            except Exception as error:
+            except BaseException as error:
                 broken = error
             while (job := self._get(state.waits)) is not None:
                 if runners is None:
@@ -219,12 +221,16 @@ class Segment:
             try:
                 for run in runners:
                     run(job)
-            except Exception as error:  # a fault of ours: it must reach the consumer too
-                job.error = RunError(f"segment {self.index} broke: {type(error).__name__}: {error}")
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # sys.exit() in a stage, or a fault of ours
+                names = ", ".join(name for name, _ in self.stages)
+                what = f"{type(error).__name__}: {error}"
+                job.error = RunError(f"a worker of {names} was ended by {what}")
                 job.error.__cause__ = error
         flow.advance(job)
 
-    def _broken(self, job: Job, error: Exception) -> None:
+    def _broken(self, job: Job, error: BaseException) -> None:
         """Hand the error of a stage that could not be opened to the consumer."""
         names = ", ".join(name for name, _ in self.stages)
         if isinstance(error, StokerError) and not isinstance(error, SampleError):

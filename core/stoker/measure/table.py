@@ -35,8 +35,7 @@ def cells(row: StageRow) -> tuple[str, ...]:
         duration(row.cpu_ms),
         duration(row.p99_ms),
         number(row.mbytes_per_s),
-        f"{row.data_wait_share:.0%}",
-        f"{row.output_wait_share:.0%}",
+        *waits(row),
     )
 
 
@@ -71,3 +70,13 @@ def number(value: float) -> str:
     if value >= 1:
         return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}"
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def waits(row: StageRow) -> tuple[str, str]:
+    """Return the shares of time waited for data and for output; "-" where none of its own.
+
+    A stage that runs inline waits in the consumer's thread, whose waits are the step's.
+    """
+    if row.executor == "inline" and row.kind not in ("step", "consumer"):
+        return "-", "-"
+    return f"{row.data_wait_share:.0%}", f"{row.output_wait_share:.0%}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.engine.plan import Plan, make_plan
 from stoker.errors import LedgerError, StokerError
+from stoker.jsonable import to_json
 from stoker.loader import Loader
 from stoker.observer import Observer
 from stoker.pipeline import Pipeline
@@ -84,9 +84,8 @@ class Run:
         try:
             with ExitStack() as stack:
                 stack.callback(loader.close)
-                for wrapper in host().hook.stoker_run(plan=self.plan):
-                    if wrapper is not None:
-                        stack.enter_context(wrapper)
+                for wrapper in host().wrappers(self.plan):
+                    stack.enter_context(wrapper)
                 session = stack.enter_context(open_step(self.plan))
                 if self.plan.evaluation is not None:
                     evaluation = stack.enter_context(Evaluation(self.plan.evaluation))
@@ -97,7 +96,7 @@ class Run:
             failure = error
             self._status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         result = self._result(loader, evaluation, failure)
-        self.folder.write("result.json", json.dumps(result, indent=1, allow_nan=False, default=str))
+        self.folder.write("result.json", to_json(result, indent=1))
         self.folder.write("report.md", markdown(result))
         self._observers.tell("on_end", result)
         if failure is not None:
@@ -217,6 +216,7 @@ class Run:
             "evaluation_stages": evaluation.stages() if evaluation else [],
             "plan": self.plan.to_dict(),
             "observer_faults": self._observers.faults,
+            "broken_plugins": host().broken(),
             "command": self._command,
             "versions": versions(),
             "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

@@ -33,11 +33,11 @@ def analyze_loader(
         loader = make_loader()
     watched = watch(loader)
     until: float | None = None
-    batches = -1
-    while batches and (until is None or time.monotonic() < until):
-        batches = 0
+    more = True
+    while more and (until is None or time.monotonic() < until):
+        more = False  # an iterator gives nothing a second time
         for _ in watched:
-            batches += 1
+            more = True
             if until is None:
                 until = time.monotonic() + seconds
             if step_ms:

@@ -180,9 +180,16 @@ class Facts:
         return _mean(spent, count) + _mean(self.loop.pin_cpu_ns, self.loop.batches)
 
     @property
-    def main_cpu_s(self) -> float:
-        """CPU time of this process for a batch."""
-        return _mean(self.loop.spent.process_cpu_ns, self.loop.batches)
+    def step_cpu_s(self) -> float:
+        """CPU time of this process in a step."""
+        return _mean(*self.loop.step_cpu)
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time of everything for a batch."""
+        if self.settings.num_workers:
+            return self.step_cpu_s + self.receive_cpu_s + (self.worker_cpu_s or 0.0)
+        return self.step_cpu_s + (self.fetch_cpu_s or 0.0)
 
     @property
     def fill(self) -> float | None:
@@ -201,6 +208,18 @@ class Facts:
     def transforms(self) -> dict[str, Slot]:
         """Metered transforms by name."""
         return {name: slot for name, slot in self.work.slots.items() if name not in FIXED}
+
+    def share_of_fetch(self, name: str) -> tuple[float, float]:
+        """Return a stage's own share of the work on a batch: of its time, of its CPU time."""
+        fetch, slot = self.work.slot("fetch"), self.work.slot(name)
+        batches = fetch.calls
+        if name not in FIXED:
+            batches = round(self.work[t.HOOKED_ITEMS] / max(self.items_per_batch, 1e-9))
+        if not batches or not fetch.wall_ns:
+            return 0.0, 0.0
+        each = fetch.calls / batches
+        wall, cpu = slot.own_wall_ns / fetch.wall_ns, slot.own_cpu_ns / max(fetch.cpu_ns, 1)
+        return min(wall * each, 1.0), min(cpu * each, 1.0)
 
     def own_s(self, name: str) -> float:
         """Return a stage's time for a sample, without the stages metered inside it."""

@@ -79,7 +79,8 @@ def spot_of(frame: FrameType, sources: bool) -> tuple[str, bool]:
         frame: its innermost frame.
         sources: look the present call up in the source, which may read a file.
     """
-    inner, library = [], frame
+    inner: list[str] = []
+    library = frame
     at: FrameType | None = frame
     while at is not None and at.f_code.co_filename.startswith(_OURS):
         at = at.f_back  # a hook is just being entered or left

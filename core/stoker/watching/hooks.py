@@ -117,7 +117,7 @@ class _ClassPatch:
         self.users = 0
         self._cls = cls
         self._own = cls.__dict__.get("__call__", _MISSING)
-        original = getattr(cls, "__call__")  # noqa: B004 - the method, inherited or not
+        original = cls.__call__
         self._ours = _metered(cls, original)
         setattr(cls, "__call__", self._ours)  # noqa: B010
 

@@ -52,8 +52,8 @@ class Iteration:
 
 class _Pass:
     __slots__ = (
-        "_begun", "_due", "_epoch", "_finished", "_left_ns", "_loop", "_meter", "_next", "_probe",
-        "_sampler", "iterator",
+        "_begun", "_cpu_left", "_due", "_epoch", "_finished", "_left_ns", "_loop", "_meter",
+        "_next", "_probe", "_sampler", "iterator",
     )  # fmt: skip
 
     def __init__(self, loop: Loop, meter: Meter, sampler: Sampler, probe: Probe) -> None:
@@ -62,6 +62,7 @@ class _Pass:
         self._epoch: Epoch = loop.new_epoch(began)
         self._finished = False
         self._due = 0
+        self._cpu_left: int | None = None
         self._begun = Reading.now()
         sampler.stop()  # no thread of ours is there when workers fork
         try:
@@ -82,6 +83,10 @@ class _Pass:
             epoch.step_ns += entered - self._left_ns
         if not sampler.alive and not self._finished and epoch.batches:
             sampler.start()
+        if self._cpu_left is not None:
+            self._loop.step_cpu[0] += time.process_time_ns() - self._cpu_left
+            self._loop.step_cpu[1] += 1
+            self._cpu_left = None
         reading = entered >= self._due
         if reading:
             self._read_queue(epoch)
@@ -132,6 +137,7 @@ class _Pass:
             loop.look_at(batch)
         spent = time.perf_counter_ns() - now + _READING_NS
         self._due = now + round(spent / _SHARE)
+        self._cpu_left = time.process_time_ns()
 
     def _end(self, entered: int) -> None:
         if not self._finished:

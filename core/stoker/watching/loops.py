@@ -67,6 +67,8 @@ class Loop:
     """Sum and count of the share of batches in flight that were ready when one was asked for."""
     next_cpu: list[int] = field(default_factory=lambda: [0, 0])
     """CPU time of the loop's thread inside `next()` in ns, and in how many of them."""
+    step_cpu: list[int] = field(default_factory=lambda: [0, 0])
+    """CPU time of the process in steps in ns, and in how many of them."""
     spent: Spent = field(default_factory=Spent)
     """By this process and by the machine, during all passes."""
     pin_cpu_ns: int = 0
@@ -124,16 +126,16 @@ def _shape(thing: Any, depth: int) -> tuple[int | None, int | None]:
     elif isinstance(thing, (tuple, list)):
         parts = list(thing[:64])
     else:
-        size = getattr(thing, "size", None)  # a picture of Pillow's
-        is_picture = isinstance(size, tuple) and len(size) == 2 and hasattr(thing, "mode")
-        return None, size[0] * size[1] if is_picture else None
+        sides: Any = getattr(thing, "size", None)  # a picture of Pillow's
+        is_picture = isinstance(sides, tuple) and len(sides) == 2 and hasattr(thing, "mode")
+        return None, sides[0] * sides[1] if is_picture else None
     found = [_shape(part, depth + 1) for part in parts]
     size = next((size for size, _ in found if size is not None), None)
     return size, max((pixels for _, pixels in found if pixels is not None), default=None)
 
 
 def _pixels(sizes: tuple[Any, ...]) -> int | None:
-    """Return height x width of an array that looks like pictures: (.., C, H, W) or (.., H, W, C)."""
+    """Return height x width of what looks like pictures: (.., C, H, W) or (.., H, W, C)."""
     if len(sizes) < 3:
         return None
     last = sizes[-3:]

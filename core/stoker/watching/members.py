@@ -87,7 +87,7 @@ class _Walk:
 
 def members_of(thing: object) -> list[tuple[Any, Callable[..., Any]]]:
     """Return keys and members of a Compose, in their order; nothing if it is none."""
-    held = _stored(thing).get("_modules" if _is_sequential(thing) else "transforms")
+    held: Any = _stored(thing).get("_modules" if _is_sequential(thing) else "transforms")
     if type(held) in (list, tuple):
         pairs: list[tuple[Any, Any]] = list(enumerate(held))
     elif type(held) is dict:
@@ -131,10 +131,10 @@ def _worth_a_look(thing: object, transform: bool) -> bool:
     return module.startswith("torch.utils.data") or module.split(".")[0] not in _BY_NAME
 
 
-def _entries(thing: object) -> list[tuple[Any, object]]:
+def _entries(thing: Any) -> list[tuple[Any, object]]:
     """Return keys and values of a small plain container."""
-    if type(thing) in (list, tuple) and len(thing) <= _ENTRIES:  # type: ignore[arg-type]
-        return list(enumerate(thing))  # type: ignore[call-overload]
+    if type(thing) in (list, tuple) and len(thing) <= _ENTRIES:
+        return list(enumerate(thing))
     if type(thing) is dict and len(thing) <= _ENTRIES:
         return list(thing.items())
     return []
@@ -171,7 +171,9 @@ def _referred(thing: object) -> Iterator[tuple[str, object]]:
     for function in functions:
         if function.__module__ and function.__module__.split(".")[0] in _BY_NAME:
             continue
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
             try:
                 yield name, cell.cell_contents
             except ValueError:  # the cell is still empty

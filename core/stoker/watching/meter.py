@@ -40,9 +40,26 @@ class Meter:
     """Meters calls of one thread into a table."""
 
     __slots__ = (
-        "_batch_ns", "_begun", "_child_cpu", "_child_wall", "_cost", "_draw", "_hooks", "_kept",
-        "__weakref__", "_names", "_skip", "cells", "current", "last_ns", "marks", "marked", "on",
-        "slots", "table", "too_many_hooks",
+        "__weakref__",
+        "_batch_ns",
+        "_begun",
+        "_child_cpu",
+        "_child_wall",
+        "_cost",
+        "_draw",
+        "_hooks",
+        "_kept",
+        "_names",
+        "_skip",
+        "cells",
+        "current",
+        "last_ns",
+        "marked",
+        "marks",
+        "on",
+        "slots",
+        "table",
+        "too_many_hooks",
     )  # fmt: skip
 
     def __init__(self, table: Table) -> None:

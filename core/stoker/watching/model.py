@@ -62,7 +62,7 @@ class Model:
             facts.settings.prefetch_factor,
             facts.receive_cpu_s,
             facts.settings.in_order,
-            facts.main_cpu_s + (facts.worker_cpu_s or 0.0),
+            facts.cpu_s,
             facts.free_cores,
         )
 
@@ -84,14 +84,20 @@ class Model:
         return ""
 
     def gain(self, *after: Job) -> Gain | None:
-        """Return the gain of a change, from its simulations under all assumptions."""
+        """Return the gain of a change, from its simulations under all assumptions.
+
+        Cores that others used meanwhile may be there or not: both are among them.
+        """
         if self.why_unknown or self.job is None or self.misfit is None:
             return None
-        before = self.job.rate()
-        ratios = sorted(job.rate() / before for job in after)
+        ratios = [
+            job.changed(cores=cores).rate() / self.job.changed(cores=cores).rate()
+            for job in after
+            for cores in {self.facts.free_cores, self.facts.cores}
+        ]
         spread = math.exp(_ERROR + 0.5 * abs(math.log(self.misfit)))
-        middle = math.sqrt(ratios[0] * ratios[-1])
-        return Gain(middle, ratios[0] / spread, ratios[-1] * spread)
+        middle = math.sqrt(min(ratios) * max(ratios))
+        return Gain(middle, min(ratios) / spread, max(ratios) * spread)
 
     @cached_property
     def best_workers(self) -> int | None:
@@ -102,7 +108,11 @@ class Model:
         most = max(int(self.facts.cores), 1)
         if self.facts.blocked_share > 0.5:
             most *= 4  # workers that wait need no core
-        rates = {count: self.with_workers(count).rate() for count in range(1, min(most, 64) + 1)}
+        cores = self.facts.cores  # others come and go
+        rates = {
+            count: self.with_workers(count).changed(cores=cores).rate()
+            for count in range(1, min(most, 64) + 1)
+        }
         best = max(rates.values())
         return next(count for count, rate in rates.items() if rate >= 0.97 * best)
 
@@ -114,10 +124,19 @@ class Model:
         prefetch = job.prefetch if job.workers else 2
         return job.changed(workers=count, prefetch=prefetch, receive_s=receive)
 
-    def cheaper(self, saved_s: float) -> Job:
-        """Return the job with some time saved on each batch, waiting and computing alike."""
-        assert self.job is not None
-        return self.job.cheaper(saved_s, saved_s * (1.0 - self.facts.blocked_share))
+    def cheaper(self, name: str, part: float) -> Job:
+        """Return the job with some part of a stage's own work saved."""
+        job, fetch = self.job, self.facts.fetch_s
+        assert job is not None
+        assert fetch is not None
+        time, cpu = self.facts.share_of_fetch(name)
+        return job.cheaper(part * time * fetch, part * cpu * (self.facts.fetch_cpu_s or 0.0))
+
+    def saving(self, name: str, parts: tuple[float, float]) -> Gain | None:
+        """Return the gain of saving between two parts of a stage's own work."""
+        if self.job is None:
+            return None
+        return self.gain(*(self.cheaper(name, part) for part in parts))
 
     def as_slow_as_the_rest(self, over: float) -> Job | None:
         """Return the job if no sample took more than some multiple of the median.
@@ -129,13 +148,13 @@ class Model:
         middle = items.quantile_ns(0.5)
         if job is None or not middle:
             return None
-        kept, cut = 0.0, 0.0
-        for share in _shares():
-            spent = items.quantile_ns(share) or 0.0
-            kept += spent
-            cut += max(spent - middle, 0.0) if spent > over * middle else 0.0
-        saved = self.facts.item_s * self.facts.items_per_batch * cut / kept if kept else 0.0
-        even = self.cheaper(saved)
+        spent = [items.quantile_ns(share) or 0.0 for share in _shares()]
+        cut = sum(one - middle for one in spent if one > over * middle)
+        part = cut / sum(spent)
+        whole = self.facts.work.slot("dataset")
+        time = whole.wall_ns / max(self.facts.work.slot("fetch").wall_ns, 1)
+        saved = part * time * (self.facts.fetch_s or 0.0)
+        even = job.cheaper(saved, saved * (1.0 - self.facts.blocked_share))
         return even.changed(services=[_mean(even.services)])
 
 

@@ -56,13 +56,11 @@ def outlook(facts: Facts, model: Model) -> Outlook:
     if held is None:
         return Outlook(None, None, "unknown: too short to see how long the GIL is held", None)
     limits = _limits(facts, fetch, cpu)
-    now = 1.0 / facts.period_s
-    count = model.best_workers or 1
-    best = now * max(model.with_workers(count).rate() / job.rate(), 1.0)
-    rates = [soft_minimum(*limits.values(), 1.0 / (share * fetch)) for share in held if share]
-    rates = rates or [soft_minimum(*limits.values())]
+    now = job.rate()
+    best = max(model.with_workers(model.best_workers or 1).rate(), now)
+    rates = [soft_minimum(*limits.values(), _gil_limit(share, fetch)) for share in held]
     slow, fast = min(rates), max(rates)
-    gil = 1.0 / (max(sum(held) / 2, 1e-3) * fetch)
+    gil = _gil_limit(sum(held) / 2, fetch)
     if gil < 1.1 * min(limits.values()) and math.sqrt(slow * fast) < best:
         reason = (
             f"no gain, {_held_by(facts)} holds the GIL {sum(held) / 2:.0%} of the time: "
@@ -70,22 +68,27 @@ def outlook(facts: Facts, model: Model) -> Outlook:
         )
         return Outlook(_ratio(best, best, now), Gain(1.0, 0.9, 1.05), reason, held)
     binds = "the GIL" if gil < min(limits.values()) else min(limits, key=lambda name: limits[name])
-    moved = facts.send_cpu_s + facts.receive_cpu_s
-    saved = f"no transport, which takes {1e3 * moved:.2g} ms CPU a batch" if moved else ""
-    if not facts.settings.num_workers:
-        saved = "stages work in threads beside the step"
+    saved = "stages work in threads beside the step"
+    if facts.settings.num_workers:
+        moved = facts.send_cpu_s + facts.receive_cpu_s
+        saved = f"no transport, which takes {1e3 * moved:.2g} ms CPU a batch"
     reason = f"{saved}; then {binds} would bind"
     return Outlook(_ratio(slow, fast, now), _ratio(slow, fast, best), reason, held)
 
 
+def _gil_limit(share: float, fetch: float) -> float:
+    """Return batches/s that one GIL lets through."""
+    return 1.0 / (max(share, 1e-3) * fetch)
+
+
 def _limits(facts: Facts, fetch: float, cpu: float) -> dict[str, float]:
     """Return what would hold a pipeline in threads back, in batches/s, but for the GIL."""
-    inside = 0.0 if facts.settings.num_workers else cpu
-    receive = facts.receive_cpu_s if facts.settings.num_workers else 0.0
-    step_cpu = max(facts.main_cpu_s - inside - receive, 0.0)
-    limits = {"the cores": facts.free_cores / max(cpu + facts.library_cpu_s + step_cpu, 1e-9)}
+    cpu_s = cpu + facts.library_cpu_s + facts.step_cpu_s
     # Threads that wait need no core, but there is an end to them.
-    limits["the work"] = 16.0 * max(facts.cores, 1.0) / fetch
+    limits = {
+        "the cores": facts.free_cores / max(cpu_s, 1e-9),
+        "the work": 16.0 * max(facts.cores, 1.0) / fetch,
+    }
     if facts.step_s:
         limits["the step"] = 1.0 / facts.step_s
     return limits

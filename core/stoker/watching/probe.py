@@ -144,7 +144,7 @@ class Probe:
         except (AttributeError, NotImplementedError, OSError):
             self._capacity = 0
             return None
-        return min((waiting + early) / self._capacity, 1.0)
+        return min(float(waiting + early) / self._capacity, 1.0)
 
     def _meter_main(self, places: list[Place]) -> None:
         decoders.acquire()

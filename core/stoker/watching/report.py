@@ -54,10 +54,10 @@ class WatchReport:
         tail = [*_wrapped("", str(self.as_stoker)), _footer(self.figures)]
         table = row_lines(self.stages)
         notes: list[list[str]] = []
-        for place, finding in enumerate(self.findings[:_SHOWN], 1):
+        for finding in self.findings[:_SHOWN]:
             gain = f" ({finding.gain})" if finding.gain else ""
-            lines = _wrapped(f"{place}. ", f"{finding.headline}{gain}")
-            notes.append([*lines, *_wrapped("   > ", finding.advice)])
+            lines = _wrapped("- ", f"{finding.headline}{gain}")
+            notes.append([*lines, *_wrapped("  > ", finding.advice)])
         notes += [_wrapped("! ", caution) for caution in self.cautions]
         room = LINES - len(head) - len(tail) - len(table)
         kept: list[str] = []
@@ -144,7 +144,7 @@ def _rates(figures: dict[str, Any]) -> str:
     if figures["first_batch_ms"] is not None:
         parts.append(f"first batch {duration(figures['first_batch_ms'])}")
     if figures["queue_fill"] is not None:
-        parts.append(f"queue fill {figures['queue_fill']:.0%}")
+        parts.append(f"fill {figures['queue_fill']:.0%}")
     return f"Now {', '.join(parts)}"[:WIDTH]
 
 
@@ -160,7 +160,7 @@ def _footer(figures: dict[str, Any]) -> str:
 
 
 def _wrapped(mark: str, text: str) -> list[str]:
-    indent = " " * len(mark.rstrip() + " ") if mark else "  "
+    indent = " " * len(mark) if mark else "  "
     return textwrap.wrap(
         text, WIDTH, initial_indent=mark, subsequent_indent=indent, break_on_hyphens=False
     )

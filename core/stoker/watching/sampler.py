@@ -17,6 +17,7 @@ from typing import Final
 
 from stoker.measure.threads import thread_time
 from stoker.watching import table as t
+from stoker.watching.clocks import thread_cpu_ns
 from stoker.watching.frames import doing, spot_of
 from stoker.watching.meter import FETCH, STEP, Meter
 
@@ -27,9 +28,11 @@ _BURST: Final = 15
 _SHARE: Final = 0.003
 _FAST_S: Final = 5.0
 # A look this late asks how much of that was waiting for a core.
-_LATE_S: Final = 0.0003
+_LATE_NS: Final = 300_000
 # Without a sign of life from the loop the thread ends; the next batch starts another.
 _IDLE_S: Final = 60.0
+# By name, threads of a worker that are accounted for: the first sends batches to the parent.
+_THREADS: Final = {"QueueFeederThread": t.FEEDER_CPU_NS, NAME: t.SAMPLER_CPU_NS}
 _COUNTS: Final = {"python": t.PYTHON, "held": t.HELD, "released": t.RELEASED}
 _SPOT_COUNTS: Final = {"python": t.SPOT_PYTHON, "held": t.SPOT_HELD, "released": t.SPOT_RELEASED}
 
@@ -49,7 +52,6 @@ class Sampler:
         self._spots: dict[str, int] = {}
         self._draw = random.Random(self._target)
         self._begun = self.touched = time.monotonic()
-        self._delayed_ns = 0
         self._thread: threading.Thread | None = None
 
     @property
@@ -78,26 +80,29 @@ class Sampler:
                 thread.join()
 
     def _run(self) -> None:
-        stop, rate = self._stop, FAST_HZ
-        ticks = 0
-        while True:
-            pause = self._draw.uniform(0.6, 1.4) / rate
-            wake_ns = time.perf_counter_ns() + round(pause * 1e9)
-            if stop.acquire(True, pause):
-                return
-            waited = (time.perf_counter_ns() - wake_ns) / 1e9
-            meter = self._meter()
-            if meter is None or self._idle():
-                return
-            self._look(meter, wake_ns, waited)
-            del meter
-            ticks += 1
-            if ticks % 3 == 1:
-                self._count_threads()
-            if ticks > _BURST:
-                fast = time.monotonic() - self._begun < _FAST_S
-                affordable = _SHARE * ticks / max(time.thread_time(), 1e-6)
-                rate = min(FAST_HZ if fast else SLOW_HZ, affordable)
+        with _RunQueue() as queue:
+            stop, rate, ticks = self._stop, FAST_HZ, 0
+            while True:
+                pause = self._draw.uniform(0.6, 1.4) / rate
+                queue.mark()
+                wake_ns = time.perf_counter_ns() + round(pause * 1e9)
+                if stop.acquire(True, pause):
+                    return
+                waited_ns = time.perf_counter_ns() - wake_ns
+                meter = self._meter()
+                if meter is None or self._idle():
+                    return
+                delayed_ns = queue.since_mark() if waited_ns > _LATE_NS else 0
+                self._look(meter, wake_ns, waited_ns, min(delayed_ns, waited_ns))
+                del meter
+                ticks += 1
+                if self._worker and ticks % 3 == 1:
+                    self.count_threads()
+                    self._count_waiting()
+                if ticks > _BURST:
+                    fast = time.monotonic() - self._begun < _FAST_S
+                    affordable = _SHARE * ticks / max(time.thread_time(), 1e-6)
+                    rate = min(FAST_HZ if fast else SLOW_HZ, affordable)
 
     def _idle(self) -> bool:
         if self._worker or time.monotonic() - self.touched < _IDLE_S:
@@ -105,19 +110,23 @@ class Sampler:
         self._thread = None
         return True
 
-    def _look(self, meter: Meter, woken_ns: int, waited_s: float) -> None:
-        """Count what the thread was doing when the sampler woke up."""
-        slot, now = meter.slot_at(woken_ns), meter.current
+    def _look(self, meter: Meter, wake_ns: int, waited_ns: int, delayed_ns: int) -> None:
+        """Count what the thread was doing when the sampler woke up.
+
+        Args:
+            meter: the thread's.
+            wake_ns: when the sampler was to wake up.
+            waited_ns: how much later it could go on.
+            delayed_ns: how much of that it waited for a core, the rest for the GIL.
+        """
+        slot, now = meter.slot_at(wake_ns + delayed_ns), meter.current
         if slot is None or (self._worker and slot == STEP):
             return  # too long ago; or it waited for work
         frame = sys._current_frames().get(self._target)
         if frame is None:
             return
         name, collating = spot_of(frame, sources=not self._worker)
-        blocked_s = waited_s
-        if waited_s > _LATE_S:
-            blocked_s -= self._delay_s()
-        found = doing(frame, blocked_s)
+        found = doing(frame, (waited_ns - delayed_ns) / 1e9)
         # Transforms are told apart in metered batches only, so that shares stay true.
         if not meter.on and slot > FETCH:
             slot = FETCH
@@ -142,28 +151,53 @@ class Sampler:
         self._table.name_spot(spot, name)
         return spot
 
-    def _delay_s(self) -> float:
-        """Return how long this thread has waited for a core since it last asked."""
-        runqueue = thread_time(threading.get_ident(), threading.get_native_id()).runqueue_ns
-        if runqueue is None:
-            return 0.0
-        delay, self._delayed_ns = runqueue - self._delayed_ns, runqueue
-        return delay / 1e9
-
-    def _count_threads(self) -> None:
-        """Write down what the process and its threads have used."""
+    def count_threads(self) -> None:
+        """Write down what a worker and its threads have used, all at one moment."""
         cells = self._table.cells
-        cells[t.SAMPLER_CPU_NS] = time.thread_time_ns()
-        if not self._worker:
-            return
         cells[t.PROCESS_CPU_NS] = time.process_time_ns()
-        main = thread_time(self._target, self._target_native)
-        if main.cpu_ns is not None:
-            cells[t.MAIN_CPU_NS] = main.cpu_ns
-        cells[t.RUNQUEUE_NS] = -1 if main.runqueue_ns is None else main.runqueue_ns
+        spent = thread_cpu_ns(self._target, self._target_native)
+        cells[t.MAIN_CPU_NS] = spent or cells[t.MAIN_CPU_NS]
         for thread in threading.enumerate():
-            if thread.name == "QueueFeederThread" and thread.ident and thread.native_id:
-                cells[t.FEEDER_CPU_NS] = thread_time(thread.ident, thread.native_id).cpu_ns or 0
+            cell = _THREADS.get(thread.name)
+            if cell is not None and thread.ident and thread.native_id:
+                cells[cell] = thread_cpu_ns(thread.ident, thread.native_id) or cells[cell]
+
+    def _count_waiting(self) -> None:
+        """Write down how long the thread has waited for a core; asking takes a file."""
+        runqueue = thread_time(self._target, self._target_native).runqueue_ns
+        self._table.cells[t.RUNQUEUE_NS] = -1 if runqueue is None else runqueue
+
+
+class _RunQueue:
+    """How long this thread has waited for a core, from a file that is kept open."""
+
+    def __enter__(self) -> _RunQueue:
+        self._mark = 0
+        try:
+            name = f"/proc/self/task/{threading.get_native_id()}/schedstat"
+            self._file: int | None = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            os.close(self._file)
+
+    def mark(self) -> None:
+        """Count from now on."""
+        self._mark = self._read()
+
+    def since_mark(self) -> int:
+        """Return ns waited for a core since the mark, 0 where the system does not tell."""
+        return self._read() - self._mark
+
+    def _read(self) -> int:
+        if self._file is None:
+            return 0
+        # on-CPU ns, run-queue ns, timeslices (kernel: Documentation/scheduler/sched-stats)
+        fields = os.pread(self._file, 96, 0).split()
+        return int(fields[1]) if len(fields) > 1 else 0
 
 
 def pause_all() -> None:

@@ -34,7 +34,7 @@ def findings(facts: Facts, model: Model) -> Iterator[Finding]:
 
 def _workers(facts: Facts, model: Model) -> Iterator[Finding]:
     now, cores, best = facts.settings.num_workers, facts.cores, model.best_workers
-    figures = {
+    figures: dict[str, object] = {
         "num_workers": now,
         "cores": cores,
         "wait_share": facts.wait_share,
@@ -185,7 +185,11 @@ def _main_collate(facts: Facts) -> Iterator[Finding]:
             "place": place,
             "samples_come_uncollated": by_samples,
         },
-        Gain(1.0 / (1.0 - min(share, 0.95)), min(low, 1.0 / (1.0 - share)) if share < 1 else low, high),
+        Gain(
+            1.0 / (1.0 - min(share, 0.95)),
+            min(low, 1.0 / (1.0 - share)) if share < 1 else low,
+            high,
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from stoker.measure.table import duration
 from stoker.watching import table as t
 from stoker.watching.facts import Facts
 from stoker.watching.finding import Finding, predicted
-from stoker.watching.model import Gain, Model, tail_of
+from stoker.watching.model import Model, tail_of
 
 _TAIL: Final = 5.0
 """A slow sample takes more than so many times the median."""
@@ -38,7 +38,7 @@ def _decode(facts: Facts, model: Model) -> Iterator[Finding]:
     advice = "store the pictures smaller, or cut the part out while decoding"
     if jpeg:
         advice = f"image.draft('RGB', ({2 * side}, {2 * side})) right after Image.open; or {advice}"
-    gain, why = _saved(facts, model, spent, _DRAFT)
+    gain, why = predicted(model, model.saving("decode", _DRAFT))
     yield Finding(
         "oversized_decode",
         f"decode smaller: {_pixels(decoded)} are decoded for {_pixels(delivered)} used, "
@@ -65,7 +65,7 @@ def _slow_transform(facts: Facts, model: Model) -> Iterator[Finding]:
     slow, second = ranked[:2]
     if own[slow] < 0.35 * facts.item_s or own[slow] < 2.0 * own[second]:
         return
-    gain, why = _saved(facts, model, own[slow], (0.5, 0.9))
+    gain, why = predicted(model, model.saving(slow, (0.5, 0.9)))
     yield Finding(
         "slow_transform",
         f"make {slow} cheaper: it takes {own[slow] / facts.item_s:.0%} of a sample's time",
@@ -91,12 +91,10 @@ def _python(facts: Facts, model: Model) -> Iterator[Finding]:
         held, slot = facts.gil_share(name), facts.work.slot(name)
         if share < 0.25 or held is None or sum(held) / 2 < 0.6:
             continue
-        spots = {
-            text: spot.python for text, spot in facts.work.spots.items() if spot.stage == name
-        }
+        spots = {text: spot.python for text, spot in facts.work.spots.items() if spot.stage == name}
         place = max(spots, key=lambda text: spots[text], default="")
         title = "__getitem__" if name == "dataset" else name
-        gain, why = _saved(facts, model, costs[name], (0.5, 0.95))
+        gain, why = predicted(model, model.saving(name, (0.5, 0.95)))
         yield Finding(
             "python_bound",
             f"vectorise {title}: it holds the GIL {sum(held) / 2:.0%} of its time, "
@@ -119,6 +117,11 @@ def _slow_samples(facts: Facts, model: Model) -> Iterator[Finding]:
     share, of_time = tail_of(facts, _TAIL)
     slot = facts.work.slot("dataset")
     if not 0.0 < share <= 0.1 or of_time < 0.15 or share * slot.histogram.total < 2:
+        return
+    # An item that waits for a core looks slow, too; the same item twice is slow by itself.
+    indices = [index for index, _ in facts.work.slowest if index >= 0]
+    waiting = (facts.core_wait_ns or 0) / max(facts.work[t.BUSY_NS], 1)
+    if of_time - waiting < 0.15 and len(set(indices)) > len(indices) / 2:
         return
     middle = (slot.histogram.quantile_ns(0.5) or 0.0) / 1e6
     slowest = [(index, spent / 1e6) for index, spent in facts.work.slowest]
@@ -153,12 +156,7 @@ def _collate(facts: Facts, model: Model) -> Iterator[Finding]:
     fetch = facts.fetch_s
     if not fetch or facts.collate_s < 0.35 * fetch:
         return
-    job = model.job
-    parts = (0.3, 0.8)
-    gain, why = predicted(
-        model,
-        model.gain(*(model.cheaper(part * facts.collate_s) for part in parts)) if job else None,
-    )
+    gain, why = predicted(model, model.saving("collate", (0.3, 0.8)))
     yield Finding(
         "slow_collate",
         f"make collate cheaper: it takes {facts.collate_s / fetch:.0%} of the work on a batch",
@@ -167,16 +165,6 @@ def _collate(facts: Facts, model: Model) -> Iterator[Finding]:
         gain,
         why,
     )
-
-
-def _saved(
-    facts: Facts, model: Model, each_s: float, parts: tuple[float, float]
-) -> tuple[Gain | None, str]:
-    """Return the gain of saving some part of a stage's time on each sample."""
-    job = model.job
-    batch_s = each_s * facts.items_per_batch
-    gain = model.gain(*(model.cheaper(part * batch_s) for part in parts)) if job else None
-    return predicted(model, gain)
 
 
 def _pixels(count: float) -> str:

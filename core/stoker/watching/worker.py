@@ -88,6 +88,7 @@ class _Worker:
     def _look_around(self) -> None:
         """See how many threads libraries are set to use, after a metered batch."""
         cells = self._cells
+        self._sampler.count_threads()
         cells[t.TORCH_THREADS] = max(cells[t.TORCH_THREADS], self._threads())
         cv2 = sys.modules.get("cv2")
         if cv2 is not None and hasattr(cv2, "getNumThreads"):

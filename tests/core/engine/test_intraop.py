@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from toys import Lists, Numbers
 
 from stoker import Pipeline
 from stoker.stages import Map
+from toys import Lists, Numbers
 
 
 class Asks(Map):

@@ -207,3 +207,52 @@ def test_total_steps_is_known_before() -> None:
 
     assert total_steps(make_plan(toy())) == 8
     assert total_steps(make_plan(toy(max_steps=3))) == 3
+
+
+def test_a_metric_that_is_no_number_is_null_in_the_files(tmp_path: Path) -> None:
+    class Odd(CountStep):
+        @contextmanager
+        def open(self, context: Any) -> Iterator[Any]:
+            with super().open(context) as session:
+                session.results = lambda: {"ratio": float("nan")}  # type: ignore[method-assign]
+                yield session
+
+    evaluated = Pipeline("odd_eval", Numbers(4), Lists(2), Odd())
+    result = Run(toy(evaluate=evaluated), runs=tmp_path).execute()
+    assert result["evaluation"] == {"ratio": None}
+    found = json.loads((Path(result["run"]) / "result.json").read_text())
+    assert found["evaluations"][0]["metrics"] == {"ratio": None}
+    assert (Path(result["run"]) / "report.md").exists()
+
+
+def test_an_evaluation_that_cannot_be_made_is_wrong_use(tmp_path: Path) -> None:
+    def broken() -> Pipeline:
+        raise KeyError("no such split")
+
+    with pytest.raises(PlanError, match="evaluate: .*broken.* failed: KeyError"):
+        Run(toy(evaluate=broken), runs=tmp_path)
+
+
+@pytest.mark.parametrize("hook", ["stoker_check", "stoker_run"])
+def test_a_hook_that_raises_breaks_its_plugin_alone(
+    hook: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+    import types
+
+    from stoker.plugins import Found
+    from stoker.plugins import host as real_host
+
+    def fails(plan: Any) -> Any:
+        raise RuntimeError("not today")
+
+    module: Any = types.ModuleType("toy_broken_module")
+    setattr(module, hook, hookimpl(fails, specname=hook))
+    monkeypatch.setitem(sys.modules, "toy_broken_module", module)
+    builtin = [Found(p.name, p.target, p.distribution, p.version) for p in real_host().plugins]
+    host = Host([*builtin, Found("toy", "toy_broken_module", "toy-dist", "1")])
+    monkeypatch.setattr("stoker.engine.plan.host", lambda: host)
+    monkeypatch.setattr(runner_module, "host", lambda: host)
+    result = Run(toy(), runs=tmp_path).execute()
+    assert result["status"] == "finished"
+    assert any("not today" in line for line in result["broken_plugins"])
