@@ -265,11 +265,22 @@ def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
     return number
 
 
-def cautions(given: argparse.Namespace, least_rounds: int = MIN_ROUNDS) -> list[str]:
-    """Return why the figures of this run are not to be relied on, if so."""
+def cautions(
+    given: argparse.Namespace, where: Mapping[str, Any], least_rounds: int = MIN_ROUNDS
+) -> list[str]:
+    """Return why the figures of this run are not to be relied on, if so.
+
+    Args:
+        given: the options of this run.
+        where: its surroundings.
+        least_rounds: that a figure needs.
+    """
     found = []
     if given.rounds < least_rounds:
         found.append(f"{given.rounds} rounds: {least_rounds} or more are needed for a figure")
     if given.scale < 1:
         found.append(f"rounds of {given.scale:g} times their length")
+    load, cores = where["load_average"], where["cores"]
+    if load > cores / 2:
+        found.append(f"other work ran beside it: load average {load:g} on {cores:g} cores")
     return found

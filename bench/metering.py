@@ -236,7 +236,7 @@ def run(given: argparse.Namespace, repeat: str) -> dict[str, Any]:
         **where,
         "command": repeat,
         "rounds": given.rounds,
-        "cautions": cautions(given, LEAST_ROUNDS),
+        "cautions": cautions(given, where, LEAST_ROUNDS),
         "pictures": len(sizes),
         "kilobytes_per_picture": digits(sum(sizes) / len(sizes) / 1e3),
         "samples_per_chunk": digits(median([one.samples_per_chunk for one in rounds]).value),

@@ -173,7 +173,7 @@ def run(given: argparse.Namespace, repeat: str) -> dict[str, Any]:
         "command": repeat,
         "rounds": given.rounds,
         "round_s": digits(round_s),
-        "cautions": cautions(given),
+        "cautions": cautions(given, where),
         "items_per_s": {name: digits(1e6 / figure.value) for name, figure in us.items()},
         "us_per_item": {name: digits(figure.value) for name, figure in us.items()},
         "us_per_item_interval": {name: _ends(figure) for name, figure in us.items()},

@@ -48,7 +48,7 @@ from bench.common import (
 )
 from bench.peers_contestants import CONTESTANTS, LIMIT, OWN, SHARED, Contestant
 from bench.peers_job import Job, make_job
-from bench.peers_process import Failed, Process
+from bench.peers_process import FailedError, Process
 from stoker.measure.host import cores
 
 PACKAGES = ("pillow", "torchdata", "spdl", "grain", "webdataset")
@@ -109,7 +109,7 @@ def measure(
                 process = stack.enter_context(Process(contestant.name, job))
                 figures[contestant.name] = Figures(*process.warm_up())
                 processes[contestant.name] = process
-            except Failed as error:
+            except FailedError as error:
                 if not contestant.peer:
                     raise
                 left_out[contestant.name] = str(error)
@@ -191,7 +191,7 @@ def run(given: argparse.Namespace, repeat: str) -> dict[str, Any]:
         "command": repeat,
         "rounds": given.rounds,
         **about,
-        "cautions": [*cautions(given), *_disturbed(figures)],
+        "cautions": [*cautions(given, where), *_disturbed(figures)],
         "images_per_s": {name: median(values).to_dict() for name, values in rates.items()},
         "ratios": {
             mine: {

@@ -20,8 +20,8 @@ from typing import Any, TextIO
 
 import psutil
 
-from bench.peers_contestants import CONTESTANTS, Epoch
-from bench.peers_job import Job
+from bench.peers_contestants import CONTESTANTS
+from bench.peers_job import Epoch, Job
 
 
 @dataclass(frozen=True)

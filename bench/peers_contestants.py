@@ -1,32 +1,24 @@
 """The loaders that `bench.peers` compares, each set up as its documentation recommends.
 
-A contestant is a context manager: it takes the job and yields a function that begins an
-epoch and returns an iterator of its batches. Peers are imported when they are opened.
 Each may use as many threads or processes as there are cores, beside the consumer's own.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
-from bench.peers_job import Job, loaded, prepared, stacked, stacked_tensors
+from bench.peers_job import Epoch, Job, Open, loaded, prepared, stacked
+from bench.peers_libraries import dataloader, grain, nodes, spdl, webdataset
 from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Sample
 from stoker.stages import Map
-
-Epoch = Callable[[int], Iterable[Any]]
-"""Begins an epoch by its number, and gives its batches."""
-
-Open = Callable[[Job], AbstractContextManager[Epoch]]
 
 
 @dataclass(frozen=True)
@@ -125,131 +117,6 @@ def thread_pool(job: Job) -> Iterator[Epoch]:
         yield epoch
 
 
-# -- torch -----------------------------------------------------------------------------
-
-
-class Pictures:
-    """A map-style dataset over the files."""
-
-    def __init__(self, job: Job) -> None:
-        self.files, self.size = job.listed(), job.size
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def __getitem__(self, index: int) -> Any:
-        return loaded(self.files[index], self.size)
-
-    def batch(self, indices: Iterable[int]) -> Any:
-        """Return the pictures of some indices, stacked."""
-        return stacked_tensors([self[index] for index in indices])
-
-
-@contextmanager
-def dataloader(job: Job) -> Iterator[Epoch]:
-    """Yield torch's DataLoader with a worker process a core, kept between epochs."""
-    from torch.utils.data import DataLoader
-
-    made: Any = DataLoader(
-        Pictures(job),  # type: ignore[arg-type]
-        batch_size=job.batch_size,
-        shuffle=True,
-        drop_last=True,
-        num_workers=job.workers,
-        persistent_workers=True,
-    )
-    yield lambda number: made
-
-
-def _nodes(method: str) -> Open:
-    @contextmanager
-    def opened(job: Job) -> Iterator[Epoch]:
-        from torch.utils.data import RandomSampler
-        from torchdata import nodes
-
-        pictures: Any = Pictures(job)
-        node: Any = nodes.SamplerWrapper(RandomSampler(pictures))
-        node = nodes.Batcher(node, batch_size=job.batch_size, drop_last=True)
-        workers: dict[str, Any] = {"num_workers": job.workers, "method": method}
-        node = nodes.ParallelMapper(node, pictures.batch, **workers)
-        loader = nodes.Loader(nodes.Prefetcher(node, prefetch_factor=2))
-        yield lambda number: loader
-
-    return opened
-
-
-# -- others ----------------------------------------------------------------------------
-
-
-def _spdl(whole_batches: bool) -> Open:
-    @contextmanager
-    def opened(job: Job) -> Iterator[Epoch]:
-        from spdl.pipeline import PipelineBuilder
-
-        one = partial(loaded, size=job.size)
-
-        def batch(files: list[tuple[str, int]]) -> Any:
-            return stacked_tensors([one(file) for file in files])
-
-        def epoch(number: int) -> Iterator[Any]:
-            builder: Any = PipelineBuilder().add_source(job.shuffled(number))
-            if whole_batches:
-                builder = builder.aggregate(job.batch_size, drop_last=True)
-                builder = builder.pipe(batch, concurrency=job.workers)
-            else:
-                builder = builder.pipe(one, concurrency=job.workers)
-                builder = builder.aggregate(job.batch_size, drop_last=True).pipe(stacked_tensors)
-            pipeline = builder.add_sink().build(num_threads=job.workers + (not whole_batches))
-            with pipeline.auto_stop():
-                yield from pipeline
-
-        yield epoch
-
-    return opened
-
-
-@contextmanager
-def webdataset(job: Job) -> Iterator[Epoch]:
-    """Yield WebDataset's WebLoader with a worker process a core, kept between epochs."""
-    import webdataset as wds
-
-    dataset = (
-        wds.WebDataset(list(job.shards), shardshuffle=len(job.shards))
-        .shuffle(1000)
-        .map(partial(_from_shard, job.size))
-        .batched(job.batch_size, collation_fn=stacked_tensors)
-    )
-    made = wds.WebLoader(
-        dataset, batch_size=None, num_workers=job.workers, persistent_workers=True
-    )
-    yield lambda number: made
-
-
-def _from_shard(size: int, sample: dict[str, Any]) -> Any:
-    return prepared(sample["jpg"], random, size), int(sample["cls"])
-
-
-def _grain(processes: bool) -> Open:
-    @contextmanager
-    def opened(job: Job) -> Iterator[Epoch]:
-        import grain
-
-        def epoch(number: int) -> Iterator[Any]:
-            files: Any = grain.MapDataset.source(job.listed()).seed(number).shuffle()
-            pictures = files.map(partial(loaded, size=job.size))
-            if not processes:
-                made = pictures.to_iter_dataset(grain.ReadOptions(num_threads=job.workers))
-                return iter(made.batch(job.batch_size, drop_remainder=True))
-            batches = pictures.batch(job.batch_size, drop_remainder=True)
-            reading = grain.ReadOptions(num_threads=1, prefetch_buffer_size=2)
-            spread = grain.MultiprocessingOptions(num_workers=job.workers)
-            return iter(batches.to_iter_dataset(reading).mp_prefetch(spread))
-
-        yield epoch
-
-    return opened
-
-
 # -- Stoker ----------------------------------------------------------------------------
 
 
@@ -284,8 +151,7 @@ def _stoker(own: bool) -> Open:
             *stages,
             collate.Stack(job.batch_size, drop_last=True),
         )
-        with ExitStack() as stack:
-            loader = stack.enter_context(pipeline)
+        with pipeline as loader:
             yield lambda number: ((batch["image"], batch["cls"]) for batch in loader)
 
     return opened
@@ -309,28 +175,28 @@ CONTESTANTS = (
     Contestant(
         "torchdata.nodes, threads",
         'Batcher, ParallelMapper(num_workers: one a core, method="thread"), Prefetcher(2)',
-        _nodes("thread"),
+        nodes("thread"),
         TORCHDATA,
         peer=True,
     ),
     Contestant(
         "torchdata.nodes, processes",
         'as above, method="process"',
-        _nodes("process"),
+        nodes("process"),
         TORCHDATA,
         peer=True,
     ),
     Contestant(
         "spdl, per picture",
         "pipe(concurrency: one a core), aggregate, pipe(stack); a thread each",
-        _spdl(False),
+        spdl(False),
         ("spdl", "torch"),
         peer=True,
     ),
     Contestant(
         "spdl, per batch",
         "aggregate, pipe(a whole batch, concurrency: one a core)",
-        _spdl(True),
+        spdl(True),
         ("spdl", "torch"),
         peer=True,
     ),
@@ -344,21 +210,21 @@ CONTESTANTS = (
     Contestant(
         "grain, threads",
         "ReadOptions(num_threads: one a core), batch after it",
-        _grain(False),
+        grain(False),
         ("grain",),
         peer=True,
     ),
     Contestant(
         "grain, processes",
         "batch, then mp_prefetch(num_workers: one a core)",
-        _grain(True),
+        grain(True),
         ("grain",),
         peer=True,
     ),
-    Contestant(SHARED, "read.Files, the function as a stage, collate.Stack; as planned", _stoker(False)),
+    Contestant(SHARED, "read.Files, the function as a stage, collate.Stack", _stoker(False)),
     Contestant(
         OWN,
-        "read.Files, decode.Image, augment.RandomResizedCrop, augment.Flip, collate.Stack; as planned",
+        "read.Files, decode.Image, augment.RandomResizedCrop, augment.Flip, collate.Stack",
         _stoker(True),
     ),
 )

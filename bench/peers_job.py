@@ -11,8 +11,10 @@ import json
 import math
 import random
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-Rows = list[tuple[NDArray[np.uint8], int]]
-"""Pictures (H, W, C), each with its label."""
+Epoch = Callable[[int], Iterable[Any]]
+"""Begins an epoch by its number, and gives its batches."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,25 @@ class Job:
 
     def listed(self) -> list[tuple[str, int]]:
         """Return path and label of each file, in the order of their names."""
-        root = Path(self.files)
-        classes = sorted(folder.name for folder in root.iterdir())
-        label = {name: index for index, name in enumerate(classes)}
-        return [(str(path), label[path.parent.name]) for path in sorted(root.glob("*/*.jpg"))]
+        return list(_listed(self.files))
 
     def shuffled(self, epoch: int) -> list[tuple[str, int]]:
         """Return path and label of each file, in another order in each epoch."""
         files = self.listed()
         random.Random(epoch).shuffle(files)
         return files
+
+
+Open = Callable[[Job], AbstractContextManager[Epoch]]
+"""Sets a loader up for a job."""
+
+
+@cache
+def _listed(folder: str) -> tuple[tuple[str, int], ...]:
+    root = Path(folder)
+    classes = sorted(path.name for path in root.iterdir())
+    label = {name: index for index, name in enumerate(classes)}
+    return tuple((str(path), label[path.parent.name]) for path in sorted(root.glob("*/*.jpg")))
 
 
 # -- one picture -----------------------------------------------------------------------

@@ -19,7 +19,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _SAMPLE_S = 0.1
 
 
-class Failed(RuntimeError):
+class FailedError(RuntimeError):
     """A contestant that did not do its job, and what it said last."""
 
 
@@ -82,7 +82,7 @@ class Process:
             process and its children had (PSS, in bytes).
 
         Raises:
-            Failed: it could not be opened, or did not do its job.
+            FailedError: it could not be opened, or did not do its job.
         """
         opened = self._answer()
         with _Memory(self._child.pid) as memory:
@@ -93,14 +93,14 @@ class Process:
         """Run one epoch.
 
         Raises:
-            Failed: it ended, or its batches were not those asked for.
+            FailedError: it ended, or its batches were not those asked for.
         """
         busy_s = _busy_s()
         assert self._child.stdin is not None
         try:
             print("epoch", file=self._child.stdin, flush=True)
         except BrokenPipeError as error:
-            raise Failed(self._last_words()) from error
+            raise FailedError(self._last_words()) from error
         told = self._answer()
         others_s = max(0.0, _busy_s() - busy_s - told["cpu_s"])
         return Told(**told, by_others=others_s / told["seconds"])
@@ -110,7 +110,7 @@ class Process:
         line = self._child.stdout.readline()
         if not line:
             self._child.wait()
-            raise Failed(self._last_words())
+            raise FailedError(self._last_words())
         answer: dict[str, Any] = json.loads(line)
         return answer
 

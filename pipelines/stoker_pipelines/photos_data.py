@@ -311,4 +311,3 @@ def _cut(region: Image.Image, quarter: int, draw: random.Random) -> Image.Image:
     if quarter:
         picture = picture.transpose(getattr(Image.Transpose, f"ROTATE_{ROTATIONS[quarter]}"))
     return picture
-

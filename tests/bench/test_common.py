@@ -112,9 +112,15 @@ def test_wrong_options_are_refused(wrong: list[str], capsys: pytest.CaptureFixtu
     assert wrong[1] in capsys.readouterr().err
 
 
-def test_short_runs_carry_a_caution() -> None:
-    assert not common.cautions(argparse.Namespace(rounds=common.MIN_ROUNDS, scale=1.0))
-    assert len(common.cautions(argparse.Namespace(rounds=1, scale=0.1))) == 2
+def test_runs_that_are_short_or_disturbed_carry_cautions() -> None:
+    full, short = argparse.Namespace(rounds=7, scale=1.0), argparse.Namespace(rounds=1, scale=0.1)
+    quiet, busy = {"load_average": 0.4, "cores": 2.0}, {"load_average": 3.0, "cores": 2.0}
+    assert common.cautions(full, quiet) == []
+    assert len(common.cautions(short, quiet)) == 2
+    assert common.cautions(full, busy) == [
+        "other work ran beside it: load average 3 on 2 cores",
+    ]
+    assert len(common.cautions(full, quiet, 20)) == 1
 
 
 def test_surroundings_name_machine_and_versions() -> None:

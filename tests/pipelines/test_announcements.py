@@ -14,8 +14,8 @@ DATA = list(stoker_pipelines.stoker_data())
 
 
 def test_names():
-    assert [entry.name for entry in stoker_pipelines.stoker_pipelines()] == ["digits"]
-    assert [entry.name for entry in DATA] == ["digits", "shards"]
+    assert [entry.name for entry in stoker_pipelines.stoker_pipelines()] == ["digits", "photos"]
+    assert [entry.name for entry in DATA] == ["digits", "photos", "shards"]
 
 
 def test_pipelines_are_functions_with_defaults():
@@ -28,9 +28,10 @@ def test_pipelines_are_functions_with_defaults():
         assert entry.summary
 
 
-def test_a_pipeline_bears_its_name(digits_folder):
+def test_a_pipeline_bears_its_name(digits_folder, photos_folder):
+    folders = {"digits": digits_folder, "photos": photos_folder}
     for entry in stoker_pipelines.stoker_pipelines():
-        pipeline = load_target(entry.target)(str(digits_folder))
+        pipeline = load_target(entry.target)(str(folders[entry.name]))
         assert isinstance(pipeline, Pipeline)
         assert pipeline.name == entry.name
 
@@ -41,7 +42,8 @@ def test_makers_become_commands(entry):
     app.command()(load_target(entry.target))
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0, result.output
-    for option in ("--val-share", "--samples-per-shard", "--force"):
+    part = "--val " if entry.name == "photos" else "--val-share"
+    for option in (part, "--samples-per-shard", "--force"):
         assert option in result.output
     assert "OUT" in result.output.upper()
 

@@ -62,6 +62,7 @@ class Job:
             host=watch.host(),
             causes=watch.causes(),
             gil_busy=watch.gil_busy(),
+            gil_holders=watch.gil_holders(),
             loader_alone=loader.rate(seconds / 2, warmup, seed),
             step_alone=self.step_rate(seconds / 2, seed),
             device_step=not computes(watch.whole().stages[-1]),

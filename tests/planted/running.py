@@ -95,11 +95,11 @@ class Workers(engine.Segment):
             job = self._jobs.popleft()
             self.fill.change(-1, machine.now_ns)
             for stage in self.part.stages:
-                wall_ns, cpu_ns = machine.now_ns, thread.cpu_ns
+                wall_ns, cpu_ns, thread.place = machine.now_ns, thread.cpu_ns, stage.name
                 items = job.asked if isinstance(job, Chunk) else cast("BatchJob", job).count
                 for _ in range(items if isinstance(job, Chunk) else 1):
                     yield from perform(stage.ops, run.process, run.draw)
-                spent = machine.now_ns - wall_ns
+                spent, thread.place = machine.now_ns - wall_ns, ""
                 size = items * run.job.sample_bytes
                 state.meters[stage.name].add(items, items, spent, thread.cpu_ns - cpu_ns, size)
                 job.work_ns += spent
@@ -235,7 +235,9 @@ class Run:
 
     def _step(self, items: int) -> Iterator[Demand]:
         wall_ns, cpu_ns = self.machine.now_ns, self.consumer.cpu_ns
+        self.consumer.place = self.job.step.name
         yield from perform(self.job.step.ops, self.process, self.draw)
+        self.consumer.place = ""
         spent, on_core = self.machine.now_ns - wall_ns, self.consumer.cpu_ns - cpu_ns
         self.meter.add(items, items, spent, on_core, 0)
 

@@ -71,6 +71,8 @@ class Thread:
         self.program: Iterator[Demand] = iter(())
         self.state = "ready"
         """"running", "ready", "gil", "lock", "idle", "ended", or the cause of its block."""
+        self.place = ""
+        """The stage that it is in, for who looks at it from outside."""
         self.doing = ""
         self.left_ns = 0
         """What remains of the time on a core that it asked for."""

@@ -30,6 +30,7 @@ class Watch:
         self._threads = {part.index: part.threads for part in run.segments}
         self._threads[run.facts[-1].segment] = [run.consumer]
         self._samples: dict[int, Counter[Cause]] = {index: Counter() for index in self._threads}
+        self._holders: Counter[str] = Counter()
         self._before: tuple[int, ...] = ()
 
     def windows(self, seconds: float, warmup: float) -> Iterator[Report]:
@@ -67,8 +68,13 @@ class Watch:
         """Return the share of the time since the warm-up that the GIL was held."""
         return self._shares()[3]
 
+    def gil_holders(self) -> Mapping[str, float]:
+        """Return each stage's share of the time that the GIL was held in stages."""
+        held = self._holders.total()
+        return {stage: count / held for stage, count in self._holders.items()}
+
     def causes(self) -> Mapping[int, Mapping[Cause, float]]:
-        """Return what each segment's workers, and the consumer, were found doing at work."""
+        """Return what each segment's workers, and the consumer, were found doing in stages."""
         return {
             index: {cause: number / count.total() for cause, number in count.items()}
             for index, count in self._samples.items()
@@ -89,9 +95,11 @@ class Watch:
     def _look(self) -> None:
         for segment, threads in self._threads.items():
             for thread in threads:
-                if thread.state in ("running", "ready"):
-                    self._samples[segment]["running"] += 1
-                elif thread.state != "idle":
-                    self._samples[segment][cast("Cause", thread.state)] += 1
+                if not thread.place:
+                    continue
+                cause = "running" if thread.state == "ready" else thread.state
+                self._samples[segment][cast("Cause", cause)] += 1
+                if thread.process.gil.holder is thread:
+                    self._holders[thread.place] += 1
         pause_ns = round(self._draw.uniform(0.5, 1.5) * SAMPLING_S * 1e9)
         self._machine.at(self._machine.now_ns + pause_ns, self._look)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.analyze.demands import Group
+from stoker.analyze.demands import Demand, Group
 from stoker.analyze.diagnosis import Bound, Ceiling
 from stoker.analyze.evidence import Evidence, Rate
 
@@ -45,7 +45,7 @@ def bounds_without(
         gone = next((stage for stage in group.stages if stage.name == removed), None)
         if gone is not None:
             cpu_s -= gone.cpu_ms / 1e3
-            gil_s *= 1.0 - _gil_part(gone, groups)
+            gil_s *= 1.0 - _gil_part(evidence, gone, groups)
         if capacity == float("inf") or not left:
             continue
         heaviest = max(left, key=lambda stage: stage.service_ms)
@@ -58,10 +58,12 @@ def bounds_without(
     return sorted(found, key=lambda bound: bound.capacity)
 
 
-def _gil_part(stage: object, groups: Sequence[Group]) -> float:
-    """Return a stage's likely part of the time that the GIL is held: its part of the CPU."""
+def _gil_part(evidence: Evidence, stage: Demand, groups: Sequence[Group]) -> float:
+    """Return a stage's part of the time that the GIL is held: as seen, else its part of the CPU."""
+    if evidence.gil_holders:
+        return evidence.gil_holders.get(stage.name, 0.0)
     total = sum(other.cpu_ms for group in groups for other in group.stages)
-    return getattr(stage, "cpu_ms", 0.0) / total if total else 0.0
+    return stage.cpu_ms / total if total else 0.0
 
 
 def ceiling_without(

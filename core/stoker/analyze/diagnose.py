@@ -116,7 +116,24 @@ def _loader_binds(evidence: Evidence, groups: Sequence[Group]) -> Diagnosis:
     if resource in ("cores", "outside"):
         stage = max((s for group in groups for s in group.stages), key=lambda s: s.cpu_ms)
         binding = next(group for group in groups if stage in group.stages)
+    elif resource == "gil":
+        stage = _holder(evidence, groups, facts)
+        binding = next(group for group in groups if stage in group.stages)
     return _bottleneck(evidence, groups, binding, stage, resource, facts)
+
+
+def _holder(evidence: Evidence, groups: Sequence[Group], facts: list[str]) -> Demand:
+    """Return the stage that holds the GIL most: whoever waits for it is but its victim."""
+    stages = [stage for group in groups for stage in group.stages]
+    holders = evidence.gil_holders
+    if not holders:
+        # Code in C that lets go of the GIL computes too, but whoever fills a core in
+        # Python computes most.
+        return max(stages, key=lambda stage: stage.cpu_ms)
+    stage = max(stages, key=lambda stage: holders.get(stage.name, 0.0))
+    busy = f", which is held {evidence.gil_busy:.0%} of the time" if evidence.gil_busy else ""
+    facts.append(f"{stage.name} has {holders.get(stage.name, 0.0):.0%} of the GIL{busy}")
+    return stage
 
 
 def _resource(evidence: Evidence, group: Group, facts: list[str]) -> Resource:

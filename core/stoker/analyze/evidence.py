@@ -63,6 +63,8 @@ class Evidence:
     samples; missing where nothing could be sampled."""
     gil_busy: float | None = None
     """Share of the time that the GIL was held."""
+    gil_holders: Mapping[str, float] = field(default_factory=dict)
+    """Each stage's share of the time that the GIL was held; empty where unknown."""
     loader_alone: Rate | None = None
     """Delivered to a consumer that does nothing."""
     step_alone: Rate | None = None

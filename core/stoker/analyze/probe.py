@@ -4,10 +4,11 @@ Run as a script with the process's id, it takes commands on standard input and
 answers each with one line on standard output. An observer inside the process would
 need its GIL to look, and so see mostly the moments when the GIL is free.
 
-    busy ADDRESS SIZE   note which words in memory are 1 while the GIL is held
-    idle                keep of those the ones that are 0 while it is free
-    watch TID ...       sample these threads, and the GIL, until the next command
-    report              answer with the counts so far, as JSON
+    busy ADDRESS SIZE HOLDER   note which words are 1 while HOLDER holds the GIL
+    idle                       keep of those the ones that are 0 while it is free
+    watch TID PLACE STATE ...  sample these threads: their id, where the number of the
+                               stage they are in lies, their interpreter state
+    report                     answer with the counts so far, as JSON
 
 Only the standard library is used, so that it starts in milliseconds.
 """
@@ -69,6 +70,17 @@ class Memory:
         return words
 
 
+class Watched:
+    """One thread, and what it was found doing."""
+
+    def __init__(self, tid: int, place: int, state: int) -> None:
+        self.tid, self.place, self.state = tid, place, state
+        self.causes: dict[int, dict[str, int]] = {}
+        """Count by stage and cause."""
+        self.held: dict[int, int] = {}
+        """Count of times that it held the GIL, by stage."""
+
+
 class Probe:
     """Looks at one process."""
 
@@ -78,21 +90,22 @@ class Probe:
         self._calls = _CALLS.get(platform.machine(), {})
         self._runtime = (0, 0)
         self._candidates: list[int] = []
-        self._tids: list[int] = []
-        self._counts: dict[int, dict[str, int]] = {}
+        self._holder = 0
+        self._knows_holder = False
+        self._threads: list[Watched] = []
         self._gil = [0, 0]
 
     # -- finding the GIL -------------------------------------------------------------
 
-    def busy(self, address: int, size: int) -> int:
+    def busy(self, address: int, size: int, holder: int) -> int:
         """Note the words that are 1 in every look while the GIL is held."""
-        self._runtime = (address, size)
+        self._runtime, self._holder = (address, size), holder
         found: list[int] | None = None
         for _ in range(12):
             words = self._memory.words(address, size)
             if words is None:
                 return 0
-            pool = range(len(words)) if found is None else found
+            pool = range(2, len(words)) if found is None else found
             found = [i for i in pool if words[i] == 1]
             time.sleep(0.004)
         self._candidates = found or []
@@ -110,29 +123,51 @@ class Probe:
             for i in self._candidates:
                 zeros[i] += words[i] == 0
             time.sleep(0.004)
-        self._candidates = [i for i, count in zeros.items() if count >= looks - 2]
+        left = [i for i, count in zeros.items() if count >= looks - 2]
+        # In CPython 3.11 to 3.13 the last holder's state lies right before the word.
+        named = [i for i in left if self._pointer(i) == self._holder]
+        self._candidates, self._knows_holder = named or left, bool(named)
         return len(self._candidates)
+
+    def _pointer(self, index: int) -> int:
+        """Return the pointer before a word of the runtime."""
+        words = self._memory.words(self._runtime[0] + 4 * index - 8, 8)
+        return int.from_bytes(words.tobytes(), sys.byteorder) if words is not None else 0
 
     # -- sampling ------------------------------------------------------------------
 
-    def watch(self, tids: list[int]) -> None:
+    def watch(self, numbers: list[int]) -> int:
         """Start afresh with these threads."""
-        self._tids = tids
-        self._counts = {tid: {} for tid in tids}
+        triples = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+        self._threads = [Watched(*triple) for triple in triples]
         self._gil = [0, 0]
+        return len(self._threads)
 
     def look(self) -> None:
-        """Take one sample of every thread and of the GIL."""
-        for tid in self._tids:
-            cause = self.cause(tid)
-            if cause:
-                counts = self._counts[tid]
+        """Take one sample of every thread that is in a stage, and of the GIL."""
+        places = {thread: self._stage(thread) for thread in self._threads}
+        for thread, stage in places.items():
+            cause = self.cause(thread.tid) if stage >= 0 else ""
+            if cause and self._stage(thread) == stage:  # else it moved on in between
+                counts = thread.causes.setdefault(stage, {})
                 counts[cause] = counts.get(cause, 0) + 1
-        if self._candidates and self._tids:
-            words = self._memory.words(self._runtime[0] + 4 * self._candidates[0], 4)
-            if words is not None:
-                self._gil[0] += words[0] == 1
-                self._gil[1] += 1
+        if not self._candidates or not self._threads:
+            return
+        words = self._memory.words(self._runtime[0] + 4 * self._candidates[0] - 8, 12)
+        if words is None:
+            return
+        self._gil[1] += 1
+        if words[2] != 1:
+            return
+        self._gil[0] += 1
+        state = int.from_bytes(words.tobytes()[:8], sys.byteorder)
+        for thread, stage in places.items():
+            if thread.state == state and stage >= 0 and self._knows_holder:
+                thread.held[stage] = thread.held.get(stage, 0) + 1
+
+    def _stage(self, thread: Watched) -> int:
+        words = self._memory.words(thread.place, 8)
+        return words[0] if words is not None else -1
 
     def cause(self, tid: int) -> str:
         """Return what a thread does right now, "" where it may not be asked or is gone."""
@@ -153,8 +188,12 @@ class Probe:
         return "other"
 
     def report(self) -> dict[str, object]:
-        """Return the counts by thread, and of the GIL: held, looks."""
-        return {"threads": self._counts, "gil": self._gil}
+        """Return the counts by thread and stage, and of the GIL: held, looks."""
+        return {
+            "threads": {thread.tid: thread.causes for thread in self._threads},
+            "held": {thread.tid: thread.held for thread in self._threads},
+            "gil": self._gil,
+        }
 
 
 def main(pid: int) -> None:
@@ -183,8 +222,7 @@ def main(pid: int) -> None:
             elif command == "idle":
                 answer = probe.idle()
             elif command == "watch":
-                probe.watch(numbers)
-                answer = len(numbers)
+                answer = probe.watch(numbers)
             else:
                 answer = probe.report()
             os.write(1, (json.dumps(answer) + "\n").encode())

@@ -29,6 +29,7 @@ def to_dict(
         "ceiling_ratio": diagnosis.ceiling.to_dict(),
         "bounds": [bound.to_dict() for bound in diagnosis.bounds],
         "gil_busy": evidence.gil_busy,
+        "gil_holders": dict(evidence.gil_holders),
         "causes": {str(segment): dict(shares) for segment, shares in evidence.causes.items()},
         "ledger": dict(whole.ledger),
         "host": {**asdict(evidence.host), "quota": versions.get("quota")},

@@ -13,14 +13,40 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from stoker.analyze.evidence import Cause
+from stoker.measure.whereabouts import Whereabouts
 
 _ANSWER_S = 5.0
 # prctl(2): lets a process that is no ancestor of ours look at us under Yama.
 _PR_SET_PTRACER = 0x59616D61
+
+
+_Name = TypeVar("_Name", bound=str)
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread to sample: its id, its place in memory, the stages that it runs."""
+
+    native_id: int
+    place: Whereabouts
+    stages: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What a sampler saw of threads while they were in a stage."""
+
+    causes: Mapping[str, Mapping[Cause, float]]
+    """By stage: what its threads were found doing, as shares."""
+    gil_holders: Mapping[str, float]
+    """By stage: its share of the time that the GIL was held in stages."""
+    gil_busy: float | None
+    """Share of the time that the GIL was held."""
 
 
 class Sampler:
@@ -33,6 +59,7 @@ class Sampler:
         self.reason = ""
         self.finds_gil = False
         self._helper: subprocess.Popen[bytes] | None = None
+        self._threads: dict[int, Thread] = {}
 
     def __enter__(self) -> Sampler:
         if not sys.platform.startswith("linux"):
@@ -64,31 +91,50 @@ class Sampler:
             helper.kill()
             helper.wait()
 
-    def watch(self, tids: Sequence[int]) -> None:
-        """Start to sample threads by native id; counts begin at zero."""
-        self._ask("watch " + " ".join(map(str, tids)))
+    def watch(self, threads: Sequence[Thread]) -> None:
+        """Start to sample threads; counts begin at zero."""
+        numbers = [
+            number
+            for thread in threads
+            for number in (thread.native_id, thread.place.address, thread.place.thread_state)
+        ]
+        self._threads = {thread.native_id: thread for thread in threads}
+        self._ask("watch " + " ".join(map(str, numbers)))
 
-    def report(self) -> tuple[dict[int, dict[Cause, float]], float | None]:
-        """Return shares of causes by thread, and the share of the time that the GIL was held."""
+    def report(self) -> Sampled:
+        """Return what was seen since `watch`."""
         answer = self._ask("report")
         if not isinstance(answer, dict):
-            return {}, None
-        threads = {
-            int(tid): _shares(cast("Mapping[Cause, int]", counts))
-            for tid, counts in answer["threads"].items()
-            if counts
-        }
-        if not threads and not self.reason:
+            return Sampled({}, {}, None)
+        causes: dict[str, dict[Cause, float]] = {}
+        holders: dict[str, float] = {}
+        for tid, stages in answer["threads"].items():
+            names = self._threads[int(tid)].stages
+            for number, counts in stages.items():
+                seen = causes.setdefault(names[int(number)], {})
+                for cause, count in counts.items():
+                    seen[cause] = seen.get(cause, 0.0) + count
+        for tid, stages in answer["held"].items():
+            names = self._threads[int(tid)].stages
+            for number, count in stages.items():
+                holders[names[int(number)]] = holders.get(names[int(number)], 0.0) + count
+        if not causes and not self.reason and self._threads:
             self.reason = "the system does not let a helper process look at our threads"
         held, looks = answer["gil"]
-        return threads, held / looks if looks and self.finds_gil else None
+        return Sampled(
+            {stage: _shares(counts) for stage, counts in causes.items()},
+            _shares(holders) if holders else {},
+            held / looks if looks and self.finds_gil else None,
+        )
 
     def _calibrate(self) -> None:
         """Let the helper find the word that says whether the GIL is held."""
         where = runtime_span()
         if where is None:
             return
-        self._tell(f"busy {where[0]} {where[1]}")
+        here = Whereabouts()
+        here.enter()
+        self._tell(f"busy {where[0]} {where[1]} {here.thread_state}")
         deadline = time.monotonic() + 0.12
         while time.monotonic() < deadline:
             sum(range(2_000_000))  # one C call, in which the GIL is never let go
@@ -118,9 +164,9 @@ class Sampler:
         return json.loads(line)
 
 
-def _shares(counts: Mapping[Cause, int]) -> dict[Cause, float]:
+def _shares(counts: Mapping[_Name, float]) -> dict[_Name, float]:
     total = sum(counts.values())
-    return {cause: count / total for cause, count in counts.items()}
+    return {name: count / total for name, count in counts.items()} if total else {}
 
 
 def _allow(pid: int) -> None:
@@ -166,17 +212,3 @@ def runtime_span() -> tuple[int, int] | None:
     if not found or not symbol or not symbol.contents.size:
         return None
     return address, int(symbol.contents.size)
-
-
-def at_work(shares: Mapping[Cause, float], idle_share: float) -> dict[Cause, float]:
-    """Return shares of the time at work, the waits at the worker's own queue taken out.
-
-    A worker without a job waits at a lock, and looks like one that waits for a lock
-    inside a stage. How long it was idle is known from its meter.
-    """
-    busy = max(1.0 - idle_share, 1e-9)
-    kept = dict(shares)
-    kept["lock"] = max(kept.get("lock", 0.0) - idle_share, 0.0)
-    total = sum(kept.values())
-    scale = 1.0 / max(total, busy * 0.5) if total else 0.0
-    return {cause: min(share * scale, 1.0) for cause, share in kept.items() if share > 0.0}

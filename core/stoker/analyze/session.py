@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from stoker.analyze.diagnose import diagnose
 from stoker.analyze.diagnosis import Diagnosis
 from stoker.analyze.evidence import Cause, Evidence, HostUse, Rate, rate_of
 from stoker.analyze.recorded import computes, report_from
-from stoker.analyze.sampler import Sampler, at_work
+from stoker.analyze.sampler import Sampled, Sampler, Thread
 from stoker.engine.plan import Plan, make_plan
 from stoker.loader import Loader
 from stoker.measure.snapshot import Report
@@ -84,8 +85,7 @@ class _Measured:
     ) -> None:
         self._loader, self._session, self._sampler, self._hear = loader, session, sampler, hear
         self._windows: list[Report] = []
-        self._causes: dict[int, dict[Cause, float]] = {}
-        self._gil_busy: float | None = None
+        self._sampled = Sampled({}, {}, None)
         self._usage: Usage | None = None
         self._kept: list[Any] = []
         self.whole: Report
@@ -114,7 +114,7 @@ class _Measured:
     def as_is(self, batches: Iterator[Any], seconds: float) -> None:
         """Run the job as it is, in windows."""
         self._hear("the job as it is", None)
-        self._sampler.watch([tid for tids in self._threads().values() for tid in tids])
+        self._sampler.watch(self._threads())
         usage = UsageMeter()
         before = self._loader.snapshot()
 
@@ -131,16 +131,7 @@ class _Measured:
                     break
         self.whole = self._loader.report_between(before, self._loader.snapshot())
         self._usage = usage.read()
-        shares, self._gil_busy = self._sampler.report()
-        idle = {
-            row.segment: row.data_wait_share + row.output_wait_share for row in self.whole.stages
-        }
-        for segment, tids in self._threads().items():
-            seen = [at_work(shares[tid], idle.get(segment, 0.0)) for tid in tids if tid in shares]
-            causes: set[Cause] = {cause for one in seen for cause in one}
-            self._causes[segment] = {
-                cause: sum(one.get(cause, 0.0) for one in seen) / len(seen) for cause in causes
-            }
+        self._sampled = self._sampler.report()
         longest = max((report.window_s for report in self._windows), default=0.0)
         self._windows = [r for r in self._windows if r.window_s > 0.5 * longest]
 
@@ -184,8 +175,9 @@ class _Measured:
                 usage.others if usage else None,
                 pressure=usage.pressure if usage else None,
             ),
-            self._causes,
-            self._gil_busy,
+            self._causes(),
+            self._sampled.gil_busy,
+            self._sampled.gil_holders,
             loader_alone,
             step_alone,
             device_step=plan.step is not None and not computes(last),
@@ -196,20 +188,34 @@ class _Measured:
         if self._session is not None:
             self._session(batch)
 
-    def _threads(self) -> dict[int, list[int]]:
-        """Return native thread ids by segment; the consumer's is the calling thread's."""
-        import threading
-
-        found = {
-            segment.index: [
-                state.thread.native_id
-                for state in segment.workers
-                if state.thread is not None and state.thread.native_id is not None
-            ]
+    def _threads(self) -> list[Thread]:
+        """Return the workers' threads, and the consumer's, which is the calling one."""
+        found = [
+            Thread(state.thread.native_id, state.whereabouts, [name for name, _ in segment.stages])
             for segment in self._loader.segments
+            for state in segment.workers
+            if state.thread is not None and state.thread.native_id is not None
+        ]
+        last = self._loader.facts[-1].name
+        place = self._loader.consumer.whereabouts
+        return [*found, Thread(threading.get_native_id(), place, [last])]
+
+    def _causes(self) -> dict[int, dict[Cause, float]]:
+        """Return what each segment was seen doing: its stages' shares, by their time."""
+        found: dict[int, dict[Cause, float]] = {}
+        weights: dict[int, float] = {}
+        for row in self.whole.stages:
+            shares = self._sampled.causes.get(row.name)
+            weight = row.items * ((row.service_ms or 0.0) + (row.runqueue_ms or 0.0))
+            if shares and weight:
+                mine = found.setdefault(row.segment, {})
+                weights[row.segment] = weights.get(row.segment, 0.0) + weight
+                for cause, share in shares.items():
+                    mine[cause] = mine.get(cause, 0.0) + share * weight
+        return {
+            segment: {cause: share / weights[segment] for cause, share in mine.items()}
+            for segment, mine in found.items()
         }
-        found[self._loader.facts[-1].segment] = [threading.get_native_id()]
-        return {segment: tids for segment, tids in found.items() if tids}
 
 
 def _timed(turns: Iterator[Any], seconds: float, count: Callable[[], int], parts: int = 5) -> Rate:

@@ -26,6 +26,7 @@ from stoker.errors import RunError, SampleError, StokerError
 from stoker.measure.meter import Gauge, Meter, WaitMeter
 from stoker.measure.snapshot import SegmentCounters
 from stoker.measure.threads import thread_time
+from stoker.measure.whereabouts import NOWHERE, Whereabouts
 from stoker.stages import (
     BatchMap,
     Executor,
@@ -52,6 +53,8 @@ class WorkerState:
     thread: threading.Thread | None = None
     runqueue_ns: int | None = None
     """As last read: a thread that has ended tells no more."""
+    whereabouts: Whereabouts = field(default_factory=Whereabouts)
+    """Which stage it is in, for an observer outside the process."""
 
 
 class Segment:
@@ -182,9 +185,10 @@ class Segment:
             except BaseException as error:
                 self._broken(job, error)
                 return
-        self._through(job, self._runners)
+        self._through(job, self._runners, self.workers[0])
 
     def _work(self, state: WorkerState) -> None:
+        state.whereabouts.enter()
         with ExitStack() as stack:
             runners: list[Callable[[Any], None]] | None = None
             broken: BaseException | None = None
@@ -198,7 +202,7 @@ class Segment:
                     assert broken is not None
                     self._broken(job, broken)
                 else:
-                    self._through(job, runners)
+                    self._through(job, runners, state)
                 # A worker that waits must not keep what it worked on alive.
                 del job
 
@@ -215,11 +219,14 @@ class Segment:
                 self.fill.change(-1, perf_counter_ns())
         return job
 
-    def _through(self, job: Job, runners: Sequence[Callable[[Any], None]]) -> None:
-        flow = job.flow
+    def _through(
+        self, job: Job, runners: Sequence[Callable[[Any], None]], state: WorkerState
+    ) -> None:
+        flow, stage = job.flow, state.whereabouts.stage
         if not flow.cancelled:
             try:
-                for run in runners:
+                for number, run in enumerate(runners):
+                    stage[0] = number
                     run(job)
             except KeyboardInterrupt:
                 raise
@@ -228,6 +235,7 @@ class Segment:
                 what = f"{type(error).__name__}: {error}"
                 job.error = RunError(f"a worker of {names} was ended by {what}")
                 job.error.__cause__ = error
+        stage[0] = NOWHERE
         flow.advance(job)
 
     def _broken(self, job: Job, error: BaseException) -> None:

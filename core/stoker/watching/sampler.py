@@ -15,7 +15,6 @@ import time
 import weakref
 from typing import Final
 
-from stoker.measure.threads import thread_time
 from stoker.watching import table as t
 from stoker.watching.clocks import thread_cpu_ns
 from stoker.watching.frames import doing, spot_of
@@ -28,7 +27,7 @@ _BURST: Final = 15
 _SHARE: Final = 0.003
 _FAST_S: Final = 5.0
 # A look this late asks how much of that was waiting for a core.
-_LATE_NS: Final = 300_000
+_LATE_NS: Final = 100_000
 # Without a sign of life from the loop the thread ends; the next batch starts another.
 _IDLE_S: Final = 60.0
 # By name, threads of a worker that are accounted for: the first sends batches to the parent.
@@ -80,7 +79,8 @@ class Sampler:
                 thread.join()
 
     def _run(self) -> None:
-        with _RunQueue() as queue:
+        own, target = _RunQueue(threading.get_native_id()), _RunQueue(self._target_native)
+        with own as queue, target:
             stop, rate, ticks = self._stop, FAST_HZ, 0
             while True:
                 pause = self._draw.uniform(0.6, 1.4) / rate
@@ -98,7 +98,7 @@ class Sampler:
                 ticks += 1
                 if self._worker and ticks % 3 == 1:
                     self.count_threads()
-                    self._count_waiting()
+                    self._table.cells[t.RUNQUEUE_NS] = target.read()
                 if ticks > _BURST:
                     fast = time.monotonic() - self._begun < _FAST_S
                     affordable = _SHARE * ticks / max(time.thread_time(), 1e-6)
@@ -162,21 +162,19 @@ class Sampler:
             if cell is not None and thread.ident and thread.native_id:
                 cells[cell] = thread_cpu_ns(thread.ident, thread.native_id) or cells[cell]
 
-    def _count_waiting(self) -> None:
-        """Write down how long the thread has waited for a core; asking takes a file."""
-        runqueue = thread_time(self._target, self._target_native).runqueue_ns
-        self._table.cells[t.RUNQUEUE_NS] = -1 if runqueue is None else runqueue
-
 
 class _RunQueue:
-    """How long this thread has waited for a core, from a file that is kept open."""
+    """How long a thread has waited for a core, from a file that is kept open."""
+
+    def __init__(self, native_id: int) -> None:
+        self._name = f"/proc/self/task/{native_id}/schedstat"
+        self._file: int | None = None
+        self._mark = 0
 
     def __enter__(self) -> _RunQueue:
-        self._mark = 0
         try:
-            name = f"/proc/self/task/{threading.get_native_id()}/schedstat"
-            self._file: int | None = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+            self._file = os.open(self._name, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # then nobody tells
             self._file = None
         return self
 
@@ -186,18 +184,17 @@ class _RunQueue:
 
     def mark(self) -> None:
         """Count from now on."""
-        self._mark = self._read()
+        self._mark = self.read()
 
     def since_mark(self) -> int:
-        """Return ns waited for a core since the mark, 0 where the system does not tell."""
-        return self._read() - self._mark
+        """Return ns waited since the mark, 0 where the system does not tell."""
+        return self.read() - self._mark
 
-    def _read(self) -> int:
-        if self._file is None:
-            return 0
+    def read(self) -> int:
+        """Return ns waited, -1 where the system does not tell."""
         # on-CPU ns, run-queue ns, timeslices (kernel: Documentation/scheduler/sched-stats)
-        fields = os.pread(self._file, 96, 0).split()
-        return int(fields[1]) if len(fields) > 1 else 0
+        fields = os.pread(self._file, 96, 0).split() if self._file is not None else ()
+        return int(fields[1]) if len(fields) > 1 else -1
 
 
 def pause_all() -> None:

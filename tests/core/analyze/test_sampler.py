@@ -14,13 +14,14 @@ import pytest
 
 from stoker.analyze import probe as probe_module
 from stoker.analyze import sampler as sampler_module
-from stoker.analyze.sampler import Sampler, at_work, runtime_span
+from stoker.analyze.sampler import Sampled, Sampler, Thread, runtime_span
+from stoker.measure.whereabouts import NOWHERE, Whereabouts
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
 def python() -> None:
-    sum(i for i in range(2_000))
+    sum(i for i in range(100_000))
 
 
 def computes() -> None:
@@ -53,34 +54,48 @@ def queues() -> None:
 def test_causes(work: Callable[[], None], threads: int, cause: str, held: bool) -> None:
     stop = threading.Event()
 
-    def repeat() -> None:
+    places = [Whereabouts() for _ in range(threads)]
+    begun = threading.Barrier(threads + 1)
+
+    def repeat(place: Whereabouts) -> None:
+        place.enter()
+        begun.wait()
         while not stop.is_set():
+            place.stage[0] = 1
             work()
+            place.stage[0] = NOWHERE
+            time.sleep(0.0005)  # idle: not to be counted
 
     with Sampler() as sampler:
-        workers = [threading.Thread(target=repeat) for _ in range(threads)]
+        workers = [threading.Thread(target=repeat, args=(place,)) for place in places]
         for worker in workers:
             worker.start()
-        sampler.watch([worker.native_id or 0 for worker in workers])
+        begun.wait()
+        sampler.watch(
+            [
+                Thread(worker.native_id or 0, place, ["other", "work"])
+                for worker, place in zip(workers, places, strict=True)
+            ]
+        )
         time.sleep(1.5)
-        shares, gil = sampler.report()
+        seen = sampler.report()
         stop.set()
         for worker in workers:
             worker.join()
     if sampler.reason:
-        assert shares == {}
-        pytest.skip(f"not allowed here: {sampler.reason}")  # an accelerator is not the reason
-    mean = {
-        name: sum(one.get(name, 0.0) for one in shares.values()) / threads
-        for name in ("gil", "lock", "sleep", "running", "disk", "network")
-    }
-    blocked = {name: share for name, share in mean.items() if name != "running"}
+        assert seen.causes == {}
+        return
+    assert set(seen.causes) == {"work"}
+    shares = dict(seen.causes["work"])
+    computing = shares.pop("running", 0.0)
     if cause == "running":
-        assert mean["running"] > max(blocked.values())
+        assert computing > max(shares.values(), default=0.0)
     else:
-        assert max(blocked, key=lambda name: blocked[name]) == cause
-    if gil is not None:
-        assert (gil > 0.5) is held
+        assert max(shares, key=lambda name: shares[name]) == cause
+    if seen.gil_busy is not None:
+        assert (seen.gil_busy > 0.5) is held
+    if held and seen.gil_holders:
+        assert seen.gil_holders == {"work": 1.0}
 
 
 @linux
@@ -107,12 +122,12 @@ def test_without_the_rights_the_shares_are_missing_and_the_reason_is_there(
 ) -> None:
     mute = tmp_path / "probe.py"
     mute.write_text(
-        'import sys\nfor line in sys.stdin: print(\'{"threads": {}, "gil": [0, 0]}\', flush=True)\n'
+        'import sys\nfor line in sys.stdin: print(\'{"threads": {}, "held": {}, "gil": [0, 0]}\', flush=True)\n'
     )
     monkeypatch.setattr(sampler_module, "__file__", str(tmp_path / "sampler.py"))
     with Sampler() as sampler:
-        sampler.watch([1])
-        assert sampler.report() == ({}, None)
+        sampler.watch([Thread(1, Whereabouts(), ["work"])])
+        assert sampler.report() == Sampled({}, {}, None)
     assert sampler.reason
 
 
@@ -122,17 +137,9 @@ def test_a_helper_that_dies_is_a_reason_not_a_hang(
     (tmp_path / "probe.py").write_text("raise SystemExit(3)\n")
     monkeypatch.setattr(sampler_module, "__file__", str(tmp_path / "sampler.py"))
     with Sampler() as sampler:
-        sampler.watch([1])
-        assert sampler.report() == ({}, None)
+        sampler.watch([Thread(1, Whereabouts(), ["work"])])
+        assert sampler.report() == Sampled({}, {}, None)
     assert "ended" in sampler.reason
-
-
-def test_idle_waits_are_taken_out() -> None:
-    seen = at_work({"lock": 0.7, "sleep": 0.3}, idle_share=0.7)
-    assert seen == pytest.approx({"sleep": 1.0})
-    assert at_work({"lock": 0.9, "running": 0.1}, idle_share=0.4)["lock"] > 0.7
-    assert at_work({}, 0.5) == {}
-    assert at_work({"lock": 1.0}, 1.0) == {}
 
 
 def test_the_gil_lies_in_the_runtime() -> None:
