@@ -122,7 +122,8 @@ def test_without_the_rights_the_shares_are_missing_and_the_reason_is_there(
 ) -> None:
     mute = tmp_path / "probe.py"
     mute.write_text(
-        'import sys\nfor line in sys.stdin: print(\'{"threads": {}, "held": {}, "gil": [0, 0]}\', flush=True)\n'
+        'import sys\nanswer = \'{"threads": {}, "held": {}, "gil": [0, 0]}\'\n'
+        "for line in sys.stdin: print(answer, flush=True)\n"
     )
     monkeypatch.setattr(sampler_module, "__file__", str(tmp_path / "sampler.py"))
     with Sampler() as sampler:

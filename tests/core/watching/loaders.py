@@ -129,7 +129,7 @@ class Faulty(Rows):
 
     def __getitem__(self, index: int) -> Any:
         if index == self.bad:
-            raise self.error
+            raise type(self.error)(*self.error.args)
         return super().__getitem__(index)
 
 

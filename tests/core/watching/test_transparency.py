@@ -74,7 +74,9 @@ MADE: dict[str, Callable[..., DataLoader[Any]]] = {
     "batch sampler": lambda **kw: loader(Rows(), batch_sampler=Pairs(9), **kw),
     "collate": lambda **kw: loader(Rows(), batch_size=4, collate_fn=Rowwise(), **kw),
     "no batches": lambda **kw: loader(Rows(5), batch_size=None, **kw),
-    "stream": lambda **kw: loader(Stream(transform=Compose((Scale(), doubled))), batch_size=4, **kw),
+    "stream": lambda **kw: loader(
+        Stream(transform=Compose((Scale(), doubled))), batch_size=4, **kw
+    ),
     "stream without batches": lambda **kw: loader(Stream(7), batch_size=None, **kw),
     "random sampler": lambda **kw: loader(Rows(), batch_size=7, shuffle=True, **kw),
 }
