@@ -65,7 +65,7 @@ class Sizes:
 
 def verdict(job: Job, seed: int) -> Diagnosis:
     """Measure a job and diagnose it."""
-    return diagnose(job.measure(seconds=6, warmup=2, seed=seed))
+    return diagnose(job.measure(seconds=6, warmup=1, seed=seed))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -140,7 +140,7 @@ def test_the_same_two_sharing_workers(seed: int, kind: Callable[[float], Op]) ->
         Stage("augment", "augment", [kind(9.8 * scale)]),
     ]
     read = Segment([Stage("read", "read", [c(0.05)])], 2)
-    evidence = sizes.job([read, Segment(both, workers)], cores=8).measure(6, 2, seed)
+    evidence = sizes.job([read, Segment(both, workers)], cores=8).measure(6, 1, seed)
     found = diagnose(evidence)
     assert (found.verdict, found.stage) == ("bottleneck", "decode")
     assert found.resource == ("wait" if kind is sleep else "cpu")
@@ -203,7 +203,7 @@ def test_a_ceiling_is_what_removing_the_stage_gives(seed: int) -> None:
     read, _, last = job.segments
     gone = Segment([Stage("decode", "decode", [])], cores)
     without = replace(job, segments=[read, gone, last])
-    gain = without.rate(6, 2, seed).value / job.rate(6, 2, seed).value
+    gain = without.rate(6, 1, seed).value / job.rate(6, 1, seed).value
     assert found.stage == "decode"
     assert found.ceiling.low * 0.98 < gain < found.ceiling.high * 1.02
 
