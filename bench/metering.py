@@ -42,6 +42,7 @@ from bench.metering_costs import (
     BATCH_STAGE,
     CONSUMER,
     GAUGE,
+    HAND_OVER,
     STAGE,
     WAIT,
     cold_ns,
@@ -52,6 +53,7 @@ from stoker import Pipeline
 from stoker.engine.consumer import Consumer
 from stoker.engine.jobs import Chunk, Job
 from stoker.engine.runners import Runner
+from stoker.engine.segment import Segment
 from stoker.loader import Loader
 from stoker.measure.meter import Gauge, WaitMeter
 from stoker_plugins import augment, collate, decode, read
@@ -60,7 +62,7 @@ PICTURES, BATCH = 192, 64
 WARM_TURNS, COLD_TURNS = 4000, 60
 ROUNDS, LEAST_ROUNDS = 25, 20
 LIMIT_PERCENT = 1.0
-PER_CHUNK = (STAGE, GAUGE, WAIT)
+PER_CHUNK = (STAGE, HAND_OVER, GAUGE, WAIT)
 """Kinds that happen less often where a chunk holds several samples."""
 
 
@@ -123,6 +125,7 @@ def counting() -> Iterator[list[str]]:
 
     with (
         watch(Runner, "count", lambda runner, job, *_: STAGE if _is_chunk(job) else BATCH_STAGE),
+        watch(Segment, "_through", lambda *_: HAND_OVER),
         watch(Gauge, "change", lambda *_: GAUGE),
         watch(WaitMeter, "end", lambda *_: WAIT),
         watch(Consumer, "hand_over", lambda *_: CONSUMER),

@@ -18,10 +18,12 @@ from stoker.engine.runners import Runner
 from stoker.engine.segment import Segment
 from stoker.loader import Loader
 from stoker.measure.meter import Gauge, Meter, WaitMeter
+from stoker.measure.whereabouts import NOWHERE, Whereabouts
 from stoker.sample import nbytes
 
 STAGE = "sample stage, once a chunk"
 BATCH_STAGE = "batch stage, once a batch"
+HAND_OVER = "worker takes a job, each time"
 GAUGE = "buffer gauge, each change"
 WAIT = "wait of a worker or the consumer"
 CONSUMER = "consumer, once a batch"
@@ -47,6 +49,7 @@ def cost_loops(loader: Loader) -> Mapping[str, Loop]:
     return {
         STAGE: partial(_stage, runner, [sample]),
         BATCH_STAGE: partial(_batch_stage, runner, batch),
+        HAND_OVER: _hand_over,
         GAUGE: partial(_gauge, Gauge(perf_counter_ns()), threading.Lock()),
         WAIT: partial(_wait, WaitMeter(), loader.segments[0]),
         CONSUMER: partial(_consumer, Consumer()),
@@ -54,18 +57,26 @@ def cost_loops(loader: Loader) -> Mapping[str, Loop]:
 
 
 def _stage(runner: Runner, samples: list[Any], turns: int) -> None:
-    job: Any = SimpleNamespace(work_ns=0)
+    job: Any = SimpleNamespace(work_ns=0, wall_ns=0, cpu_ns=0)
     for _ in range(turns):
-        wall_ns, cpu_ns = perf_counter_ns(), thread_time_ns()
         size = nbytes(samples[0]) * len(samples) if samples else 0
-        runner.count(job, 1, len(samples), size, wall_ns, cpu_ns)
+        runner.count(job, 1, len(samples), size)
 
 
 def _batch_stage(runner: Runner, batch: Any, turns: int) -> None:
-    job: Any = SimpleNamespace(work_ns=0)
+    job: Any = SimpleNamespace(work_ns=0, wall_ns=0, cpu_ns=0)
     for _ in range(turns):
-        wall_ns, cpu_ns = perf_counter_ns(), thread_time_ns()
-        runner.count(job, 1, 1, nbytes(batch), wall_ns, cpu_ns)
+        runner.count(job, 1, 1, nbytes(batch))
+
+
+def _hand_over(turns: int) -> None:
+    job: Any = SimpleNamespace(work_ns=0, wall_ns=0, cpu_ns=0)
+    stage = Whereabouts().stage
+    for _ in range(turns):
+        job.wall_ns, job.cpu_ns = perf_counter_ns(), thread_time_ns()
+        for number in range(2):  # about as many as stages share a worker
+            stage[0] = number
+        stage[0] = NOWHERE
 
 
 def _gauge(gauge: Gauge, lock: threading.Lock, turns: int) -> None:

@@ -61,6 +61,17 @@ def nbytes(value: Any) -> int:
     Arrays and tensors count by `nbytes`, bytes and strings by length, containers
     by what they hold; any other object counts 64 bytes.
     """
+    if type(value) is dict:  # the common case, once for every stage and chunk
+        total = _OBJECT_NBYTES
+        for item in value.values():
+            kind = type(item)
+            if kind is bytes or kind is str:
+                total += len(item)
+            elif kind is int or kind is float:
+                total += _OBJECT_NBYTES
+            else:
+                total += nbytes(item)
+        return total
     if isinstance(value, dict):
         return sum(map(nbytes, value.values())) + _OBJECT_NBYTES
     if isinstance(value, (bytes, bytearray, str)):

@@ -10,6 +10,7 @@ from bench.metering_costs import (
     BATCH_STAGE,
     CONSUMER,
     GAUGE,
+    HAND_OVER,
     STAGE,
     WAIT,
     cold_ns,
@@ -49,6 +50,7 @@ def test_what_metering_does_is_counted_in_a_real_epoch(pictures: Path) -> None:
     assert epoch.cpu_ns > 0
     assert epoch.times[STAGE] == 5 * 4  # these stages are slow: a sample a chunk
     assert epoch.times[BATCH_STAGE] == 3  # stack, pin, copy
+    assert epoch.times[HAND_OVER] == 2 * 5 + 2  # two segments a sample; the batch, the end mark
     assert epoch.times[CONSUMER] == 1
     assert epoch.times[GAUGE] >= 2 * 5
 
@@ -67,8 +69,10 @@ def test_the_loops_meter(pictures: Path) -> None:
         loops = cost_loops(loader)
         for loop in loops.values():
             loop(3)
-    assert set(loops) == {STAGE, BATCH_STAGE, GAUGE, WAIT, CONSUMER}
-    made: dict[str, Any] = {kind: loop.args[0] for kind, loop in loops.items()}
+    assert set(loops) == {STAGE, BATCH_STAGE, HAND_OVER, GAUGE, WAIT, CONSUMER}
+    made: dict[str, Any] = {
+        kind: loop.args[0] for kind, loop in loops.items() if hasattr(loop, "args")
+    }
     assert made[STAGE].meter.items_in == made[BATCH_STAGE].meter.items_in == 6  # one runner
     assert made[STAGE].meter.nbytes > 3 * 224 * 224 * 3
     assert made[GAUGE].peak == 1

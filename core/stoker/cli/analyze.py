@@ -115,8 +115,8 @@ def _pipeline(chosen: Any, seconds: float, as_json: bool, markdown: bool) -> Non
 def _loader(target: str, seconds: float, step_ms: float, as_json: bool, markdown: bool) -> None:
     if ":" not in target:
         raise UsageError(f"--loader {target}: write it as module:function or file.py:function")
-    from stoker.watching import analyze_loader
     from stoker.resolve import find
+    from stoker.watching import analyze_loader
 
     report = analyze_loader(find(target), seconds, step_ms)
     if as_json:

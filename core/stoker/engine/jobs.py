@@ -18,6 +18,7 @@ class Job:
     """One hand-over. It belongs to one thread at a time, so it needs no lock."""
 
     __slots__ = (
+        "cpu_ns",
         "ends_epoch",
         "epoch",
         "error",
@@ -27,6 +28,7 @@ class Job:
         "nbytes",
         "segment",
         "tally",
+        "wall_ns",
         "work_ns",
     )
 
@@ -43,6 +45,8 @@ class Job:
         """Bytes it is accounted with in the flow, an estimate until it has been through."""
         self.measured = 0
         """Bytes it was found to hold."""
+        self.wall_ns = self.cpu_ns = 0
+        """Clock readings where the last stage ended: the next one starts there."""
         self.work_ns = 0
         """Time that stages spent on it."""
         self.tally = Ledger()

@@ -39,18 +39,19 @@ class Runner:
         self.meter, self.failures = meter, failures
         self.rng = Rng(seed, name)
 
-    def count(self, job: Job, items: int, made: int, size: int, wall_ns: int, cpu_ns: int) -> None:
-        """Meter one job: clock readings are those taken before the work."""
-        spent = perf_counter_ns() - wall_ns
-        self.meter.add(items, made, spent, thread_time_ns() - cpu_ns, size)
+    def count(self, job: Job, items: int, made: int, size: int) -> None:
+        """Meter one job: since the stage before it ended, or the worker took the job."""
+        wall_ns, cpu_ns = perf_counter_ns(), thread_time_ns()
+        spent = wall_ns - job.wall_ns
+        self.meter.add(items, made, spent, cpu_ns - job.cpu_ns, size)
         job.work_ns += spent
+        job.wall_ns, job.cpu_ns = wall_ns, cpu_ns
 
 
 class ChunkRunner(Runner):
     """Runs a stage over the samples of a chunk."""
 
     def __call__(self, chunk: Chunk) -> None:
-        wall_ns, cpu_ns = perf_counter_ns(), thread_time_ns()
         inputs = self.inputs(chunk)
         outputs: list[Any] = []
         ending = None
@@ -69,7 +70,7 @@ class ChunkRunner(Runner):
         self.settle(chunk, inputs)
         # One sample stands for its chunk: measuring each would cost more than moving it.
         size = nbytes(chunk.samples[0]) * len(chunk.samples) if chunk.samples else 0
-        self.count(chunk, tried, len(chunk.samples), size, wall_ns, cpu_ns)
+        self.count(chunk, tried, len(chunk.samples), size)
 
     def inputs(self, chunk: Chunk) -> Sequence[Any]:
         """Return what the stage is called with."""
@@ -171,7 +172,6 @@ class StreamRunner(ChunkRunner):
         self._lost = 0  # shards that failed, not yet in a chunk's account
 
     def __call__(self, chunk: Chunk) -> None:
-        wall_ns, cpu_ns = perf_counter_ns(), thread_time_ns()
         if self._of != (chunk.flow, chunk.epoch):
             self._of = (chunk.flow, chunk.epoch)
             self._samples = self._stream(chunk)
@@ -188,7 +188,7 @@ class StreamRunner(ChunkRunner):
             chunk.flow.stream_ended(chunk.epoch)
         size = nbytes(samples[0]) * len(samples) if samples else 0
         tried = len(samples) + chunk.tally.failed + chunk.tally.quarantined
-        self.count(chunk, tried, len(samples), size, wall_ns, cpu_ns)
+        self.count(chunk, tried, len(samples), size)
 
     def _stream(self, chunk: Chunk) -> Iterator[Sample]:
         for shard in self.stage.shards(chunk.epoch, self.rng.move(chunk.epoch, 0)):
@@ -282,7 +282,6 @@ class BatchRunner(Runner):
     def __call__(self, job: BatchJob) -> None:
         if not job.count:  # an epoch's end, or a batch that failed upstream
             return
-        wall_ns, cpu_ns = perf_counter_ns(), thread_time_ns()
         count = job.count
         try:
             self.work(job)
@@ -295,7 +294,7 @@ class BatchRunner(Runner):
             else:
                 job.tally.failed += count
             job.batch, job.samples, job.count, job.measured = None, [], 0, 0
-        self.count(job, count, job.count, job.measured, wall_ns, cpu_ns)
+        self.count(job, count, job.count, job.measured)
 
     def work(self, job: BatchJob) -> None:
         """Change the job's batch."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from time import perf_counter_ns, sleep
+from time import perf_counter_ns, sleep, thread_time_ns
 from typing import Any
 
 from stoker.engine.failures import Failures
@@ -225,6 +225,7 @@ class Segment:
         flow, stage = job.flow, state.whereabouts.stage
         if not flow.cancelled:
             try:
+                job.wall_ns, job.cpu_ns = perf_counter_ns(), thread_time_ns()
                 for number, run in enumerate(runners):
                     stage[0] = number
                     run(job)
