@@ -109,6 +109,50 @@ def test_an_augment_in_python_among_others(seed: int) -> None:
     assert (found.verdict, found.stage, found.resource) == ("bottleneck", "augment", "gil")
 
 
+@pytest.mark.parametrize("sampled", [True, False])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_augment_in_python_beside_a_decoder_that_computes_more(seed: int, sampled: bool) -> None:
+    sizes = Sizes(seed)
+    decode, augment = [c(sizes.near(6), 0.1)], [py(sizes.near(3), sizes.jitter)]
+    job = sizes.pipeline(decode, augment, (4, 2), cores=8)
+    evidence = job.measure(6, 1, seed)
+    if not sampled:
+        evidence = replace(evidence, gil_holders={})
+    found = diagnose(evidence)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "augment", "gil")
+    if sampled:
+        read, middle, _ = job.segments
+        free = replace(job, segments=[read, middle, Segment([Stage("augment", "augment", [])], 2)])
+        gain = free.rate(6, 1, seed).value / job.rate(6, 1, seed).value
+        assert found.ceiling.value == pytest.approx(gain, rel=0.12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_thread_of_python_holds_everybody_up(seed: int) -> None:
+    sizes = Sizes(seed)
+    decode, augment = [c(sizes.near(0.5), 0.1)], [py(sizes.near(3), sizes.jitter)]
+    found = verdict(sizes.pipeline(decode, augment, (2, 1), cores=8), seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "augment", "gil")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_slow_job_is_not_undetermined(seed: int) -> None:
+    sizes = Sizes(seed)
+    job = sizes.pipeline([sleep(sizes.near(45), sizes.jitter)], [c(0.5)], (1, 1), cores=4)
+    found = verdict(replace(job, batch=Batch(32)), seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "decode", "wait")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_step_on_the_cores_that_the_loader_takes(seed: int) -> None:
+    sizes = Sizes(seed)
+    job = sizes.pipeline([c(sizes.near(6), sizes.jitter)], [c(0.3)], (4, 1), cores=2)
+    job = replace(job, step=Step([c(sizes.near(2, 0.2) * sizes.batch)]))
+    found = verdict(job, seed)
+    assert (found.verdict, found.stage, found.resource) == ("bottleneck", "decode", "cores")
+    assert found.ceiling.value > 1.2
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_step_that_nothing_else_reaches(seed: int) -> None:
     sizes = Sizes(seed)
@@ -217,3 +261,5 @@ def test_another_process_on_the_cores(seed: int) -> None:
     job = sizes.pipeline(decode, [c(sizes.near(0.5))], (cores, 1), cores=cores, others=hogs)
     found = verdict(job, seed)
     assert (found.verdict, found.resource) == ("bottleneck", "outside")
+    gain = replace(job, others=()).rate(6, 1, seed).value / job.rate(6, 1, seed).value
+    assert found.ceiling.value == pytest.approx(gain, rel=0.05)

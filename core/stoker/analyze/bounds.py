@@ -86,6 +86,14 @@ def ceiling_without(
     return _with_interval(value, first.name, after, evidence.throughput)
 
 
+def ceiling_of(bounds: Sequence[Bound], rate: Rate) -> Ceiling:
+    """Return what throughput would be over what it is, if it reached the lowest bound."""
+    if not bounds or rate.value <= 0.0:
+        return Ceiling(1.0, 1.0, 1.0, "nothing else was measured")
+    value = max(bounds[0].capacity / rate.value, 1.0)
+    return _with_interval(value, bounds[0].name, bounds, rate)
+
+
 def _with_interval(value: float, name: str, after: Sequence[Bound], rate: Rate) -> Ceiling:
     clear = len(after) < 2 or after[1].capacity > CLEAR_GAP * after[0].capacity
     error = CLEAR if clear else CLOSE

@@ -7,7 +7,7 @@ counted by how often they are visited.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker.analyze.evidence import Cause, Evidence
 from stoker.measure.snapshot import Report, StageRow
@@ -29,6 +29,8 @@ class Demand:
     p99_ms: float
     typical_ms: float
     """Of one item, run-queue included: what p99 compares with."""
+    gil_ms: float = 0.0
+    """Of the service, waiting for the GIL."""
 
     @property
     def blocked_ms(self) -> float:
@@ -65,8 +67,11 @@ class Group:
         return self.without(None)
 
     def without(self, name: str | None) -> float:
-        """Return the capacity if one stage's demand were gone."""
-        rest = sum(stage.service_ms for stage in self.stages if stage.name != name)
+        """Return the capacity if one stage's demand were gone.
+
+        Waits for the GIL are left out like those for a core: the GIL has a bound of its own.
+        """
+        rest = sum(stage.service_ms - stage.gil_ms for stage in self.stages if stage.name != name)
         return self.num_workers * 1e3 / rest if rest > 1e-9 else float("inf")
 
     def share(self, what: str) -> float:
@@ -101,6 +106,7 @@ def groups_of(evidence: Evidence) -> list[Group]:
         if rows[0].executor == "inline" and rows is not by_segment[last[-1].segment]:
             inline += demands
             continue
+        demands = _with_gil_waits(demands, evidence.causes.get(segment, {}))
         is_consumer = rows[-1].name == last[-1].name
         name = rows[0].name
         groups.append(
@@ -115,6 +121,16 @@ def groups_of(evidence: Evidence) -> list[Group]:
             )
         )
     return groups
+
+
+def _with_gil_waits(
+    demands: tuple[Demand, ...], causes: Mapping[Cause, float]
+) -> tuple[Demand, ...]:
+    """Return demands with their waits for the GIL, which are seen for a segment as a whole."""
+    blocked = sum(demand.blocked_ms for demand in demands)
+    at_work = sum(demand.service_ms + demand.runqueue_ms for demand in demands)
+    part = min(causes.get("gil", 0.0) * at_work / blocked, 1.0) if blocked else 0.0
+    return tuple(replace(demand, gil_ms=part * demand.blocked_ms) for demand in demands)
 
 
 def _demand(name: str, windows: Sequence[Report], delivered: int) -> Demand:

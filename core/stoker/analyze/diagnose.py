@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from stoker.analyze import advice
-from stoker.analyze.bounds import bounds_without, ceiling_without
+from stoker.analyze.bounds import bounds_without, ceiling_of, ceiling_without
 from stoker.analyze.demands import Demand, Group, groups_of
 from stoker.analyze.diagnosis import Bound, Ceiling, Diagnosis, Resource
-from stoker.analyze.evidence import Cause, Evidence
+from stoker.analyze.evidence import Cause, Evidence, rate_of
 
 # The consumer waits for data less than this: then it is what binds.
 HARDLY_WAITS = 0.05
 # Shares of the time at work, in the order in which they are asked (as tried).
 RUNQUEUE, BUSY_CPU, BLOCKED, BUSY_GIL = 0.2, 0.9, 0.2, 0.85
+# Beyond this it binds, whoever waits for what.
+SATURATED_GIL = 0.95
+# Cores that code which holds the GIL can use, with an allowance for how it is measured.
+ONE_CORE = 1.05
 # The job uses nearly all cores that it may; others use so much that it matters.
 FULL, TAKEN = 0.88, 0.15
 # Two groups that are this close bind together; a gain below this is none.
@@ -39,7 +44,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     rate = evidence.throughput
     if len(evidence.windows) < FEWEST_WINDOWS or rate.value <= 0.0:
         return _undetermined(evidence, "not enough steps were measured", "measure for longer")
-    half_width = (rate.high - rate.low) / (2 * rate.value)
+    half_width = _unsteadiness(evidence)
     if half_width > STEADY:
         reason = f"throughput varies by ±{half_width:.0%} between windows"
         return _undetermined(evidence, reason, "measure for longer, on a quieter machine")
@@ -48,6 +53,19 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     if consumer.input_wait <= HARDLY_WAITS or len(groups) == 1:
         return _consumer_binds(evidence, groups)
     return _loader_binds(evidence, groups)
+
+
+def _unsteadiness(evidence: Evidence) -> float:
+    """Return the relative half width of the steadiest stage's rate.
+
+    The step's own rate comes in whole batches, which in a slow job are few a window.
+    """
+    widths = []
+    lengths = [report.window_s for report in evidence.windows]
+    for rows in zip(*(report.stages for report in evidence.windows), strict=True):
+        rate = rate_of([row.items_per_s for row in rows], lengths)
+        widths.append((rate.high - rate.low) / (2 * rate.value) if rate.value else math.inf)
+    return min(widths)
 
 
 # -- the step binds --------------------------------------------------------------------
@@ -70,6 +88,10 @@ def _consumer_binds(evidence: Evidence, groups: Sequence[Group]) -> Diagnosis:
         resource = _resource(evidence, consumer, facts)
         resource = "cores" if resource == "cores" else "device"
     slowed = _slowed(evidence, consumer, step)
+    if resource == "cores" and slowed is not None and slowed > 1.15:
+        stage = max((s for group in groups for s in group.stages), key=lambda s: s.cpu_ms)
+        binding = next(group for group in groups if stage in group.stages)
+        return _bottleneck(evidence, groups, binding, stage, resource, facts)
     if slowed is not None and slowed > 1.15:
         resource = "interference"
         facts.append(f"the step takes {slowed:.2f} times as long as alone: the loader slows it")
@@ -78,6 +100,11 @@ def _consumer_binds(evidence: Evidence, groups: Sequence[Group]) -> Diagnosis:
         now = evidence.throughput.value
         bound = max(alone.value / now, 1.0)
         ceiling = Ceiling(bound, max(alone.low / now, 1.0), alone.high / now, "the loader")
+    free = evidence.step_alone
+    if resource == "interference" and free is not None:  # what binds is the loader: let it go
+        now = evidence.throughput.value
+        low, high = max(free.low / now, 1.0), free.high / now
+        ceiling = Ceiling(max(free.value / now, 1.0), low, high, step.name)
     return Diagnosis(
         "do nothing" if resource != "interference" else "bottleneck",
         step.name,
@@ -127,9 +154,10 @@ def _holder(evidence: Evidence, groups: Sequence[Group], facts: list[str]) -> De
     stages = [stage for group in groups for stage in group.stages]
     holders = evidence.gil_holders
     if not holders:
-        # Code in C that lets go of the GIL computes too, but whoever fills a core in
-        # Python computes most.
-        return max(stages, key=lambda stage: stage.cpu_ms)
+        # Who uses more than one core computes in C, without the GIL.
+        rate = evidence.throughput.value
+        single = [s for s in stages if rate * s.cpu_ms / 1e3 <= ONE_CORE]
+        return max(single or stages, key=lambda stage: stage.cpu_ms)
     stage = max(stages, key=lambda stage: holders.get(stage.name, 0.0))
     busy = f", which is held {evidence.gil_busy:.0%} of the time" if evidence.gil_busy else ""
     facts.append(f"{stage.name} has {holders.get(stage.name, 0.0):.0%} of the GIL{busy}")
@@ -158,6 +186,9 @@ def _resource(evidence: Evidence, group: Group, facts: list[str]) -> Resource:
                 f"the job uses {own:.1f} of {host.cores:g} cores; waiting for a core {runqueue:.0%}"
             )
             return "cores"
+    if (evidence.gil_busy or 0.0) > SATURATED_GIL:
+        facts.append(f"the GIL is held {evidence.gil_busy:.0%} of the time")
+        return "gil"
     if blocked > BLOCKED:
         return _of_blocked(evidence, group, blocked, facts)
     if (evidence.gil_busy or 0.0) > BUSY_GIL and group.num_workers > 1:
@@ -195,6 +226,8 @@ def _bottleneck(
     if own_bound is not None:
         own_bound = min(own_bound, *(bound.capacity for bound in bounds))
     ceiling = ceiling_without(evidence, groups, stage.name, own_bound)
+    if resource == "outside":  # what binds is no stage: let the others go
+        ceiling = ceiling_of(bounds, evidence.throughput)
     partners = [other for other in binding.stages if other.service_ms > 0.25 * stage.service_ms]
     if len(partners) > 1:
         total = " + ".join(f"{other.name} {other.service_ms:.3g} ms" for other in partners)

@@ -165,7 +165,7 @@ def test_undetermined_says_why() -> None:
     wild = replace(
         few,
         windows=[
-            report(row("read.files"), step(items_per_s=rate, items=int(rate)))
+            report(row("read.files", items_per_s=rate), step(items_per_s=rate, items=int(rate)))
             for rate in (5.0, 400.0, 8.0, 300.0)
         ],
     )

@@ -21,7 +21,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /
 
 
 def python() -> None:
-    sum(i for i in range(100_000))
+    sum(i for i in range(1_000_000))
 
 
 def computes() -> None:

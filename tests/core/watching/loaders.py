@@ -201,3 +201,66 @@ def loader(dataset: Any, **settings: Any) -> DataLoader[Any]:
     generator = torch.Generator()
     generator.manual_seed(3)
     return DataLoader(dataset, generator=generator, **settings)
+
+
+def two_threads(worker_id: int) -> None:
+    torch.set_num_threads(2)
+
+
+class Pictures(Dataset[Any]):
+    """Crops of a JPEG file that is decoded anew for each sample."""
+
+    def __init__(self, path: str, count: int = 12, side: int = 224) -> None:
+        self.path, self.count, self.side = path, count, side
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        from PIL import Image
+
+        with Image.open(self.path) as picture:
+            crop = picture.convert("RGB").crop((0, 0, self.side, self.side))
+        return torch.from_numpy(numpy.asarray(crop).copy()).permute(2, 0, 1)
+
+
+class SlowOnes(Dataset[Any]):
+    """One sample in fifty takes much longer."""
+
+    def __init__(self, count: int = 400) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        time.sleep(0.1 if index % 50 == 7 else 0.002)
+        return torch.zeros(4)
+
+
+class Wide(Dataset[Any]):
+    """Samples that take some copying to be put together."""
+
+    def __init__(self, count: int = 400) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.zeros(3, 256, 256)
+
+
+class Stacked:
+    """A person's own loader: a DataLoader without batches, put together by whoever iterates."""
+
+    def __init__(self, samples: DataLoader[Any], size: int) -> None:
+        self.samples, self.size = samples, size
+
+    def __iter__(self) -> Iterator[Any]:
+        waiting: list[torch.Tensor] = []
+        for sample in self.samples:
+            waiting.append(sample)
+            if len(waiting) == self.size:
+                yield torch.stack(waiting)
+                waiting = []
