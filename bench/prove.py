@@ -43,6 +43,7 @@ class Item:
 ITEMS = (
     Item("overhead", ("-m", "bench.overhead"), "overhead.json"),
     Item("metering", ("-m", "bench.metering"), "metering.json"),
+    Item("planted", ("-m", "bench.planted"), "planted.json"),
 )
 
 

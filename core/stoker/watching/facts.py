@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.measure import host
 from stoker.watching import table as t
 from stoker.watching.figures import Figures, Slot
-from stoker.watching.loops import Loop
+from stoker.watching.loops import Epoch, Loop
 from stoker.watching.meter import FIXED
 
 if TYPE_CHECKING:
@@ -76,14 +76,29 @@ class Facts:
 
     @property
     def pause_s(self) -> float:
-        """All that epoch starts and ends took."""
-        return sum(e.make_ns + e.first_ns + e.end_ns for e in self.loop.epochs) / 1e9
+        """What an epoch's start and end take, on average; the cold first one if alone."""
+        epochs = self._warm_epochs or [epoch for epoch in self.loop.epochs if epoch.batches]
+        return sum(epoch.pause_ns for epoch in epochs) / max(len(epochs), 1) / 1e9
+
+    @property
+    def epoch_s(self) -> float:
+        """A whole epoch, on average; the cold first one if alone."""
+        epochs = self._warm_epochs or self.loop.epochs
+        return sum(epoch.total_ns for epoch in epochs) / max(len(epochs), 1) / 1e9
 
     @property
     def wait_share(self) -> float:
-        """Share of all time that the step waited for data, epoch starts and ends included."""
-        waited = sum(epoch.wait_ns for epoch in self.loop.epochs) / 1e9 + self.pause_s
-        return waited / self.total_s if self.total_s else 0.0
+        """Share of the time that the step waited for data; the cold start does not count."""
+        paused = sum(epoch.pause_ns for epoch in self._warm_epochs)
+        waited = paused + self.loop.waits.total
+        total = waited + self.loop.steps.total
+        if total:
+            return waited / total
+        return 1.0 if self.loop.batches else 0.0  # a single batch was only waited for
+
+    @property
+    def _warm_epochs(self) -> list[Epoch]:
+        return [epoch for epoch in self.loop.epochs[1:] if epoch.batches]
 
     @property
     def batch_size(self) -> float | None:
@@ -174,7 +189,7 @@ class Facts:
     @property
     def receive_cpu_s(self) -> float:
         """CPU time of the parent to receive a batch: in `next()` and in the pin thread."""
-        if not self.settings.num_workers:
+        if not self.settings.num_workers or not self.is_loader:
             return 0.0
         spent, count = self.loop.next_cpu
         return _mean(spent, count) + _mean(self.loop.pin_cpu_ns, self.loop.batches)

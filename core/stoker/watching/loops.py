@@ -30,9 +30,14 @@ class Epoch:
     complete: bool = False
 
     @property
+    def pause_ns(self) -> int:
+        """Start and end: nothing could be done but wait."""
+        return self.make_ns + self.first_ns + self.end_ns
+
+    @property
     def total_ns(self) -> int:
         """The whole pass."""
-        return self.make_ns + self.first_ns + self.wait_ns + self.step_ns + self.end_ns
+        return self.pause_ns + self.wait_ns + self.step_ns
 
 
 class Recent:

@@ -50,7 +50,7 @@ class Model:
         """The loader as it is, or None where its work was not metered."""
         facts = self.facts
         fetch = facts.fetch_s
-        if fetch is None or not facts.loop.steps.count:
+        if fetch is None or not facts.loop.steps.count or self._hidden:
             return None
         services = _drawn(facts.work.slot("fetch").histogram, fetch)
         steps = [value / 1e9 for value in facts.loop.steps.values]
@@ -75,8 +75,15 @@ class Model:
         return 1.0 / self.facts.period_s / simulated if simulated else None
 
     @property
+    def _hidden(self) -> bool:
+        """Whether workers feed something that feeds the loop, and makes its own batches."""
+        return not self.facts.is_loader and self.facts.settings.num_workers > 0
+
+    @property
     def why_unknown(self) -> str:
         """Why nothing can be predicted, or "" where it can."""
+        if self._hidden:
+            return "what is around the DataLoader is not known well enough"
         if self.misfit is None:
             return "the work on a batch was not metered"
         if not 1.0 / _MISFIT < self.misfit < _MISFIT:

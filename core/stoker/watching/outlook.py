@@ -7,6 +7,7 @@ any sample. Threads share one GIL, so the time that the work holds it is a bound
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ from stoker.watching.model import Gain, Model
 from stoker.watching.simulate import soft_minimum
 
 _ERROR: Final = 0.15
+# Less than this over a DataLoader that is set right is called no gain.
+_WORTH: Final = 1.1
+# Work that holds the GIL for more than this share of its time is bound by it.
+_BOUND: Final = 0.6
 
 
 @dataclass(frozen=True)
@@ -55,25 +60,31 @@ def outlook(facts: Facts, model: Model) -> Outlook:
         return Outlook(Gain(1.0, 1.0, 1.05), None, "no gain, the step is the bottleneck", held)
     if held is None:
         return Outlook(None, None, "unknown: too short to see how long the GIL is held", None)
-    limits = _limits(facts, fetch, cpu)
-    now = job.rate()
-    best = max(model.with_workers(model.best_workers or 1).rate(), now)
-    rates = [soft_minimum(*limits.values(), _gil_limit(share, fetch)) for share in held]
-    slow, fast = min(rates), max(rates)
+    count = model.best_workers or 1
+    over_now, over_best = [], []
+    for cores in (facts.free_cores, facts.cores):  # others may be there or not
+        limits = _limits(facts, fetch, cpu, cores)
+        now = job.changed(cores=cores).rate()
+        best = max(model.with_workers(count).changed(cores=cores).rate(), now)
+        for share in held:
+            rate = soft_minimum(*limits.values(), _gil_limit(share, fetch))
+            over_now.append(max(rate, best) / now)  # as processes it is as a DataLoader
+            over_best.append(rate / best)
     gil = _gil_limit(sum(held) / 2, fetch)
-    if gil < 1.1 * min(limits.values()) and math.sqrt(slow * fast) < best:
-        reason = (
-            f"no gain, {_held_by(facts)} holds the GIL {sum(held) / 2:.0%} of the time: "
-            "threads would fight for it, and as processes it runs as in a DataLoader"
-        )
-        return Outlook(_ratio(best, best, now), Gain(1.0, 0.9, 1.05), reason, held)
     binds = "the GIL" if gil < min(limits.values()) else min(limits, key=lambda name: limits[name])
+    if math.sqrt(over_best[-1] * over_best[-2]) < _WORTH:
+        reason = f"no gain over the right num_workers, {binds} would bind"
+        if sum(held) > 2 * _BOUND and gil < 1.5 * min(limits.values()):
+            reason = (
+                f"no gain, {_held_by(facts)} holds the GIL {sum(held) / 2:.0%} of the time: "
+                "threads would fight for it, and as processes it runs as in a DataLoader"
+            )
+        return Outlook(_gain(over_now), Gain(1.0, 0.9, 1.1), reason, held)
     saved = "stages work in threads beside the step"
     if facts.settings.num_workers:
         moved = facts.send_cpu_s + facts.receive_cpu_s
         saved = f"no transport, which takes {1e3 * moved:.2g} ms CPU a batch"
-    reason = f"{saved}; then {binds} would bind"
-    return Outlook(_ratio(slow, fast, now), _ratio(slow, fast, best), reason, held)
+    return Outlook(_gain(over_now), _gain(over_best), f"{saved}; then {binds} would bind", held)
 
 
 def _gil_limit(share: float, fetch: float) -> float:
@@ -81,12 +92,12 @@ def _gil_limit(share: float, fetch: float) -> float:
     return 1.0 / (max(share, 1e-3) * fetch)
 
 
-def _limits(facts: Facts, fetch: float, cpu: float) -> dict[str, float]:
+def _limits(facts: Facts, fetch: float, cpu: float, cores: float) -> dict[str, float]:
     """Return what would hold a pipeline in threads back, in batches/s, but for the GIL."""
     cpu_s = cpu + facts.library_cpu_s + facts.step_cpu_s
     # Threads that wait need no core, but there is an end to them.
     limits = {
-        "the cores": facts.free_cores / max(cpu_s, 1e-9),
+        "the cores": cores / max(cpu_s, 1e-9),
         "the work": 16.0 * max(facts.cores, 1.0) / fetch,
     }
     if facts.step_s:
@@ -103,6 +114,6 @@ def _held_by(facts: Facts) -> str:
 _OUTER: Final = ("next", "step", "fetch")
 
 
-def _ratio(slow: float, fast: float, base: float) -> Gain:
-    spread = math.exp(_ERROR)
-    return Gain(math.sqrt(slow * fast) / base, slow / base / spread, fast / base * spread)
+def _gain(ratios: Sequence[float]) -> Gain:
+    slow, fast, spread = min(ratios), max(ratios), math.exp(_ERROR)
+    return Gain(math.sqrt(slow * fast), slow / spread, fast * spread)

@@ -113,7 +113,7 @@ def _figures(facts: Facts, model: Model) -> dict[str, Any]:
         "samples_per_s": rate * size if rate is not None and size else None,
         "wait_share": facts.wait_share,
         "first_batch_ms": _first_batch_ms(facts),
-        "epoch_pause_ms": 1e3 * facts.pause_s / max(len(loop.epochs), 1),
+        "epoch_pause_ms": 1e3 * facts.pause_s,
         "queue_fill": facts.fill,
         "worker_cpu_ms_per_batch": _ms(facts.worker_cpu_s),
         "library_cpu_ms_per_batch": 1e3 * facts.library_cpu_s,

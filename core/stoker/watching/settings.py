@@ -129,13 +129,12 @@ def _epochs(facts: Facts) -> Iterator[Finding]:
     if not settings.num_workers or settings.persistent_workers or len(epochs) < 2:
         return
     # With workers that stay, an epoch still begins with one batch's work.
-    kept = len(epochs) * min((facts.fetch_s or 0.0) + facts.receive_cpu_s, facts.period_s * 4)
-    saved = max(facts.pause_s - kept, 0.0)
-    share = saved / facts.total_s if facts.total_s else 0.0
+    kept_s = min((facts.fetch_s or 0.0) + facts.receive_cpu_s, 4.0 * facts.period_s)
+    saved_s = max(facts.pause_s - kept_s, 0.0)
+    share = saved_s / facts.epoch_s if facts.epoch_s else 0.0
     if share < _NOTICEABLE:
         return
-    each = duration(1e3 * facts.total_s / len(epochs))
-    pause = duration(1e3 * saved / len(epochs))
+    each, pause = duration(1e3 * facts.epoch_s), duration(1e3 * saved_s)
     low, high = (1.0 / (1.0 - min(part * share, 0.98)) for part in (0.6, 1.0))
     yield Finding(
         "no_persistent_workers",
@@ -143,9 +142,9 @@ def _epochs(facts: Facts) -> Iterator[Finding]:
         "persistent_workers=True",
         {
             "epochs": len(epochs),
-            "epoch_s": facts.total_s / len(epochs),
-            "pause_s": facts.pause_s / len(epochs),
-            "saved_s": saved / len(epochs),
+            "epoch_s": facts.epoch_s,
+            "pause_s": facts.pause_s,
+            "saved_s": saved_s,
             "pause_share": share,
         },
         Gain(1.0 / (1.0 - min(0.85 * share, 0.98)), low, high),
@@ -196,7 +195,7 @@ def _main_collate(facts: Facts) -> Iterator[Finding]:
 def _transport(facts: Facts, model: Model) -> Iterator[Finding]:
     total = (facts.worker_cpu_s or 0.0) + facts.receive_cpu_s
     moved = facts.send_cpu_s + facts.receive_cpu_s
-    if not total or moved < 0.3 * total or facts.wait_share < _NOTICEABLE:
+    if not facts.is_loader or not moved or moved < 0.3 * total or facts.wait_share < _NOTICEABLE:
         return
     job = model.job
     gain, why = predicted(

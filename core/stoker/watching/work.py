@@ -13,6 +13,9 @@ from stoker.watching.model import Model, tail_of
 
 _TAIL: Final = 5.0
 """A slow sample takes more than so many times the median."""
+# Share of the time that the step must wait for a slow collate to be worth a word: of few
+# small samples it is always the larger part.
+_HELD_UP: Final = 0.1
 # Of the decoding time, saved by decoding a JPEG at a fraction of its size: at least, at most.
 _DRAFT: Final = (0.5, 0.85)
 
@@ -153,15 +156,15 @@ def _slow_samples(facts: Facts, model: Model) -> Iterator[Finding]:
 
 
 def _collate(facts: Facts, model: Model) -> Iterator[Finding]:
-    fetch = facts.fetch_s
-    if not fetch or facts.collate_s < 0.35 * fetch:
+    share, _ = facts.share_of_fetch("collate")
+    if share < 0.35 or facts.wait_share < _HELD_UP:
         return
     gain, why = predicted(model, model.saving("collate", (0.3, 0.8)))
     yield Finding(
         "slow_collate",
-        f"make collate cheaper: it takes {facts.collate_s / fetch:.0%} of the work on a batch",
+        f"make collate cheaper: it takes {share:.0%} of the work on a batch",
         "collate into one preallocated tensor; leave conversions to the device",
-        {"collate_ms": 1e3 * facts.collate_s, "share_of_batch": facts.collate_s / fetch},
+        {"collate_ms": 1e3 * facts.collate_s, "share_of_batch": share},
         gain,
         why,
     )

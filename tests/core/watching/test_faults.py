@@ -86,7 +86,7 @@ def test_oversized_decode(tmp_path: Path) -> None:
     assert [row.name for row in report.stages][:2] == ["getitem", "decode"]
 
 
-def test_collate_in_a_generator_in_the_main_process() -> None:
+def test_batches_put_together_by_a_loader_around_the_loader() -> None:
     inner = loader(Wide(), batch_size=None, persistent_workers=True, **FORK)
     report = analyze_loader(Stacked(inner, 16), 2.0)
     finding = report.finding("collate_in_main")
@@ -95,7 +95,7 @@ def test_collate_in_a_generator_in_the_main_process() -> None:
     assert "collate_fn" in finding.advice
 
 
-def test_collate_in_the_loop() -> None:
+def test_batches_put_together_in_the_loop() -> None:
     made = watch(loader(Wide(), batch_size=16, collate_fn=list, persistent_workers=True, **FORK))
     until = time.monotonic() + 2.0
     while time.monotonic() < until:
