@@ -50,7 +50,7 @@ from stoker.watching.wrapper import watch_of
 # Fewer pairs do not show a difference of one percent.
 LEAST_ROUNDS = 20
 ROUNDS = 24
-EPOCH = 640
+EPOCH = 1280
 BATCH = 32
 WORKERS = (0, 2)
 LIMIT = 1.01

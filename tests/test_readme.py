@@ -25,7 +25,7 @@ COMMANDS = [
     for line in body.splitlines()
     if line.startswith("$ stoker")
 ]
-SHORT = {"stoker run digits": "stoker run digits --max-steps 5"}
+SHORT = {"stoker analyze photos": "stoker analyze photos --seconds 2"}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_there_is_something_to_run() -> None:
-    assert set(FILES) == {"job.py", "acme.py", "loop.py"}
+    assert set(FILES) == {"job.py", "acme.py", "loop.py", "mine.py"}
     assert len(COMMANDS) >= 4
 
 
@@ -83,6 +83,15 @@ def test_the_loop(folder: Path) -> None:
     assert "4 read 128 = delivered 128" in done.stdout
     for stage in ("read.synthetic", "acme.noise", "augment.flip", "collate.stack", "consumer"):
         assert stage in done.stdout
+
+
+@pytest.mark.slow
+def test_watching_in_a_loop_of_ones_own(folder: Path) -> None:
+    done = run([sys.executable, "mine.py"], folder)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert 5 <= len(lines) <= 25
+    assert "getitem" in done.stdout
 
 
 def test_the_tree_is_as_described() -> None:

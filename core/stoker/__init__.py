@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stoker.rng import Rng
     from stoker.stages import BatchMap, Expand, Gather, Map, Mix, Source, StreamSource
     from stoker.task import Task
+    from stoker.watching import watch
 
 __version__ = "0.1.0"
 
@@ -39,6 +40,7 @@ _HOMES = {
     "hookimpl": "plugins",
     "param": "parameters",
     "stage": "pipeline",
+    "watch": "watching",
 }
 __all__ = [
     "BatchMap",
@@ -58,6 +60,7 @@ __all__ = [
     "hookimpl",
     "param",
     "stage",
+    "watch",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -48,9 +49,8 @@ class Slot:
         self.python += cells[t.PYTHON]
         self.held += cells[t.HELD]
         self.released += cells[t.RELEASED]
-        for bucket, count in enumerate(cells[t.BUCKETS_AT :]):
-            if count:
-                self.histogram.counts[bucket] += count
+        counts = self.histogram.counts
+        counts[: t.BUCKETS] = map(operator.add, counts, cells[t.BUCKETS_AT :])
 
     def merge(self, other: Slot) -> None:
         """Add another slot."""

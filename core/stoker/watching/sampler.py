@@ -21,11 +21,11 @@ from stoker.watching.frames import doing, spot_of
 from stoker.watching.meter import FETCH, STEP, Meter
 
 NAME: Final = "stoker-watch"
-FAST_HZ, SLOW_HZ = 50.0, 15.0
-# Looks that a short life affords; then a set share of a core, whatever a look costs here.
-_BURST: Final = 15
-_SHARE: Final = 0.003
-_FAST_S: Final = 5.0
+FASTEST_HZ: Final = 50.0
+# Of a core, whatever a look costs on this machine; a short life begins with some to spend.
+_SHARE: Final = 0.002
+_SPARE_S: Final = 0.0004
+_MOST_S: Final = 0.001
 # A look this late asks how much of that was waiting for a core.
 _LATE_NS: Final = 100_000
 # Without a sign of life from the loop the thread ends; the next batch starts another.
@@ -50,7 +50,7 @@ class Sampler:
         self._stop = _thread.allocate_lock()
         self._spots: dict[str, int] = {}
         self._draw = random.Random(self._target)
-        self._begun = self.touched = time.monotonic()
+        self.touched = time.monotonic()
         self._thread: threading.Thread | None = None
 
     @property
@@ -81,10 +81,12 @@ class Sampler:
     def _run(self) -> None:
         own, target = _RunQueue(threading.get_native_id()), _RunQueue(self._target_native)
         with own as queue, target:
-            stop, rate, ticks = self._stop, FAST_HZ, 0
+            stop, pause, ticks = self._stop, 1.0 / FASTEST_HZ, 0
+            begun, spent_s = time.perf_counter(), 0.0
             while True:
-                pause = self._draw.uniform(0.6, 1.4) / rate
+                before = time.thread_time()
                 queue.mark()
+                pause *= self._draw.uniform(0.6, 1.4)
                 wake_ns = time.perf_counter_ns() + round(pause * 1e9)
                 if stop.acquire(True, pause):
                     return
@@ -96,13 +98,13 @@ class Sampler:
                 self._look(meter, wake_ns, waited_ns, min(delayed_ns, waited_ns))
                 del meter
                 ticks += 1
-                if self._worker and ticks % 3 == 1:
+                if self._worker and ticks % 4 == 1:
                     self.count_threads()
                     self._table.cells[t.RUNQUEUE_NS] = target.read()
-                if ticks > _BURST:
-                    fast = time.monotonic() - self._begun < _FAST_S
-                    affordable = _SHARE * ticks / max(time.thread_time(), 1e-6)
-                    rate = min(FAST_HZ if fast else SLOW_HZ, affordable)
+                # A garbage collection that happens to start here is not the sampler's.
+                spent_s += min(time.thread_time() - before, _MOST_S)
+                affordable_s = (spent_s - _SPARE_S) / _SHARE
+                pause = max(affordable_s - (time.perf_counter() - begun), 1.0 / FASTEST_HZ)
 
     def _idle(self) -> bool:
         if self._worker or time.monotonic() - self.touched < _IDLE_S:
