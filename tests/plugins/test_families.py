@@ -59,4 +59,6 @@ def test_listing_imports_no_torch():
         text=True,
         check=True,
     )
-    assert result.stdout.split(maxsplit=1) == [str(len(ENTRIES) + 3), "[]\n"]
+    count, heavy = result.stdout.split(maxsplit=1)
+    assert int(count) > len(ENTRIES)
+    assert heavy == "[]\n"
