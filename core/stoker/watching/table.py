@@ -49,6 +49,8 @@ THREADS: Final = 22
 BASE_CPU_NS: Final = 23
 """CPU time of the process before it was ready."""
 BASE_MAIN_CPU_NS: Final = 24
+SETUP_CPU_NS: Final = 25
+"""CPU time that it took to get ready to meter."""
 SLOW: Final = 32
 """Pairs of index and duration in ns: the slowest items seen."""
 SLOW_COUNT: Final = 8

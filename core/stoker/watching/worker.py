@@ -56,6 +56,7 @@ class _Worker:
         info = get_worker_info()
         if info is None:  # somebody calls the loader's worker_init_fn outside a worker
             return
+        begun_ns = time.thread_time_ns()
         self._threads = torch.get_num_threads
         cells = table.cells
         self._cells = cells
@@ -76,6 +77,7 @@ class _Worker:
         LOCAL.meter = self._meter
         self._sampler = Sampler(self._meter, worker=True)
         self._sampler.start()
+        cells[t.SETUP_CPU_NS] = time.thread_time_ns() - begun_ns
         _kept.append(self)
 
     def _made(self, fetcher: Any) -> None:
