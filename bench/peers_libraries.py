@@ -62,7 +62,7 @@ def nodes(method: str) -> Open:
         node = nd.Batcher(node, batch_size=job.batch_size, drop_last=True)
         workers: dict[str, Any] = {"num_workers": job.workers, "method": method}
         node = nd.ParallelMapper(node, pictures.batch, **workers)
-        loader = nd.Loader(nodes.Prefetcher(node, prefetch_factor=2))
+        loader = nd.Loader(nd.Prefetcher(node, prefetch_factor=2))
         yield lambda number: loader
 
     return opened
