@@ -13,7 +13,8 @@ from stoker.watching.table import Table
 
 _SUMS: Final = (
     t.BATCHES, t.ITEMS, t.METERED_BATCHES, t.METERED_ITEMS, t.HOOKED_ITEMS, t.BUSY_NS,
-    t.DECODED, t.DECODED_PIXELS, t.DECODED_JPEG, t.LISTS, t.FEEDER_CPU_NS, t.SAMPLER_CPU_NS, t.SETUP_CPU_NS,
+    t.DECODED, t.DECODED_PIXELS, t.DECODED_JPEG, t.LISTS, t.FEEDER_CPU_NS, t.SAMPLER_CPU_NS,
+    t.SETUP_CPU_NS,
 )  # fmt: skip
 
 _LOOKS: Final = ("python", "held", "released")
