@@ -44,6 +44,8 @@ ITEMS = (
     Item("overhead", ("-m", "bench.overhead"), "overhead.json"),
     Item("metering", ("-m", "bench.metering"), "metering.json"),
     Item("planted", ("-m", "bench.planted"), "planted.json"),
+    Item("watch", ("-m", "bench.watch"), "watch.json"),
+    Item("peers", ("-m", "bench.peers"), "peers.json"),
 )
 
 
