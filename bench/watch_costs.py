@@ -39,11 +39,13 @@ class _Endless:
 def cost_loops() -> Mapping[str, Loop]:
     """Return a loop for each kind of metering."""
     meter = Meter(Table.private())
+    held = _Held()
+    hooks = Hooks(meter, find(held), private=True)
     batches = iter(watch(_Endless()))
     next(batches)
     return {
         CALL: partial(_call, meter),
-        PASS: partial(_pass, meter),
+        PASS: partial(_pass, meter, hooks, held.transforms[0]),
         BATCH: partial(_batch, meter),
         NEXT: partial(_next, batches.__next__),
         EPOCH: partial(_epoch, watch([])),
@@ -56,15 +58,12 @@ def _call(meter: Meter, turns: int) -> None:
         meter.call(DATASET, nothing, (None,), {})
 
 
-def _pass(meter: Meter, turns: int) -> None:
-    held = _Held()
-    hooks = Hooks(meter, find(held), private=True)
-    nothing = held.transforms[0]
+def _pass(meter: Meter, hooks: Hooks, nothing: Callable[[], None], turns: int) -> None:
+    assert hooks.installed
     before, LOCAL.meter = LOCAL.meter, meter
     for _ in range(turns):
         nothing()
     LOCAL.meter = before
-    hooks.remove()
 
 
 def _batch(meter: Meter, turns: int) -> None:

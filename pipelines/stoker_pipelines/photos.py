@@ -3,12 +3,12 @@
 By default no model is trained: the step takes the time that a batch takes on one A100
 training a ResNet-50 in mixed precision, 2,470 pictures/s as NVIDIA publishes it
 (DeepLearningExamples, PyTorch/Classification/ConvNets/resnet50v1.5, training
-performance). A core decodes and augments a few hundred pictures/s, so that a machine with
-fewer than some ten of them cannot feed it: the loader is what binds, and the run shows
-which of its stages.
+performance). A core prepares some 450 pictures/s, so that a machine with fewer than six
+cores cannot feed it: the loader is what binds, and the run shows which of its stages.
 
 With `train=True` a small ResNet learns at 64 pixels which photograph a crop is of and how
-it is turned. Validation accuracy is above 0.9 as a rule: VALIDATED.
+it is turned. Validation accuracy ends at 0.93 to 1.0, by seed (chance: 0.125), after about
+a minute on two cores.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
 from stoker import Pipeline, Task
+from stoker.rng import Rng
 from stoker.sample import Batch
 from stoker_pipelines.digits import WarmUpAndDecay, accuracy, cross_entropy
 from stoker_pipelines.photos_data import ensure_photos
 from stoker_plugins import augment, collate, decode, read, step
 
 _SIZE, _TRAINING_SIZE = 224, 64
-_EPOCHS = 12
+_EPOCHS = 10
+_GREY = 115.0  # mean of the pictures' values
 
 
 def photos(
@@ -50,7 +54,7 @@ def photos(
         step_ms: time that a step of the stood-for device takes, in ms; the default goes
             with 64 pictures. Not used to train.
         train: train a small ResNet instead.
-        epochs: passes over the pictures; None: 1, to train 12.
+        epochs: passes over the pictures; None: 1, to train 10.
     """
     counts = ensure_photos(Path(data))
     source = read.WebDataset(f"{data}/train-*.tar", shuffle=True)
@@ -73,6 +77,7 @@ def photos(
         *decoding,
         # Without flips: one makes a picture turned by 90 degrees look like one turned by 270.
         augment.RandomResizedCrop(size, scale=(0.35, 1.0)),
+        augment.Apply(in_other_light, field="image", copies=False),
         *batching,
         step.Train(task),
         epochs=epochs,
@@ -94,6 +99,21 @@ def photos_val(data: str = "data/photos", size: int = _TRAINING_SIZE) -> Pipelin
         augment.Normalize(),
         step.Evaluate(Task(model=Classifier(classes), loss=cross_entropy, metrics=accuracy)),
     )
+
+
+def in_other_light(picture: NDArray[np.uint8], rng: Rng) -> NDArray[np.uint8]:
+    """Return a picture (H, W, 3) with saturation, contrast and colour cast drawn anew.
+
+    The two halves of a photograph differ in their colours: they must not be learnt by heart.
+    """
+    draw = rng.random
+    pixels = picture.astype(np.float32) - _GREY
+    grey = pixels.mean(2, keepdims=True)
+    coloured = grey + (pixels - grey) * draw.uniform(0.0, 1.5)
+    cast = np.array([draw.uniform(-27.0, 27.0) for _ in range(3)], np.float32)
+    lit = coloured * draw.uniform(0.6, 1.4) + cast + _GREY
+    shown: NDArray[np.uint8] = np.clip(lit, 0, 255).astype(np.uint8)
+    return shown
 
 
 @dataclass(frozen=True)

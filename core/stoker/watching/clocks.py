@@ -17,6 +17,10 @@ _STAT: Final = Path("/proc/stat")
 _BUSY: Final = (1, 2, 3, 6, 7, 8)
 
 
+# Asking for all cores takes a tenth of a millisecond or more: not for each short pass.
+_MACHINE_EVERY_NS: Final = 2_000_000_000
+
+
 @dataclass
 class Spent:
     """Sums over passes, in ns; None where the system does not tell."""
@@ -26,14 +30,31 @@ class Spent:
     runqueue_ns: int | None = 0
     """The loop's thread ready and waiting for a core."""
     busy_ns: int | None = 0
-    """All cores that this process may use, whoever used them."""
+    """All cores that this process may use, whoever used them, in some of the passes."""
+    busy_elapsed_ns: int = 0
+    """How long these passes took."""
+    asked_ns: int | None = None
 
-    def add(self, start: Reading, end: Reading) -> None:
-        """Add what was spent between two readings of one thread."""
+    def begin(self) -> Reading:
+        """Return the clocks at the start of a pass."""
+        now = time.perf_counter_ns()
+        ask = self.asked_ns is None or now - self.asked_ns > _MACHINE_EVERY_NS
+        if ask:
+            self.asked_ns = now
+        return Reading.now(threading.get_ident(), threading.get_native_id(), machine=ask)
+
+    def end(self, start: Reading) -> None:
+        """Add what was spent since the start of a pass."""
+        end = Reading.now(start.ident, start.native_id, machine=start.busy_ns is not None)
         self.elapsed_ns += end.at_ns - start.at_ns
         self.process_cpu_ns += end.process_cpu_ns - start.process_cpu_ns
-        self.runqueue_ns = _sum(self.runqueue_ns, start.runqueue_ns, end.runqueue_ns)
-        self.busy_ns = _sum(self.busy_ns, start.busy_ns, end.busy_ns)
+        if self.runqueue_ns is None or start.runqueue_ns is None or end.runqueue_ns is None:
+            self.runqueue_ns = None
+        else:
+            self.runqueue_ns += end.runqueue_ns - start.runqueue_ns
+        if self.busy_ns is not None and start.busy_ns is not None and end.busy_ns is not None:
+            self.busy_ns += end.busy_ns - start.busy_ns
+            self.busy_elapsed_ns += end.at_ns - start.at_ns
 
 
 @dataclass(frozen=True)
@@ -48,14 +69,12 @@ class Reading:
     native_id: int
 
     @classmethod
-    def now(cls, like: Reading | None = None) -> Reading:
-        """Return the clocks of this thread, or of the one of an earlier reading."""
-        ident = like.ident if like else threading.get_ident()
-        native_id = like.native_id if like else threading.get_native_id()
+    def now(cls, ident: int, native_id: int, *, machine: bool) -> Reading:
+        """Return the clocks of a thread, of this process, and of the machine if asked for."""
         runqueue = thread_time(ident, native_id).runqueue_ns
-        return cls(
-            time.perf_counter_ns(), time.process_time_ns(), runqueue, _busy_ns(), ident, native_id
-        )
+        busy = _busy_ns() if machine else None
+        at, cpu = time.perf_counter_ns(), time.process_time_ns()
+        return cls(at, cpu, runqueue, busy, ident, native_id)
 
 
 def thread_cpu_ns(ident: int, native_id: int) -> int | None:
@@ -85,7 +104,3 @@ def _busy_ns(stat: Path = _STAT) -> int | None:
         if field < len(line)
     )
     return ticks * 1_000_000_000 // tick
-
-
-def _sum(total: int | None, start: int | None, end: int | None) -> int | None:
-    return None if total is None or start is None or end is None else total + end - start

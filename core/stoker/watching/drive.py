@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from stoker.errors import UsageError, describe_given
 from stoker.watching.wrapper import watch
 
 if TYPE_CHECKING:
     from stoker.watching.report import WatchReport
+
+# Nobody else waits for this loop, so it may look more closely.
+_COST: Final = 0.03
 
 
 def analyze_loader(
@@ -31,7 +34,7 @@ def analyze_loader(
     loader: Any = make_loader
     if callable(make_loader) and not hasattr(type(make_loader), "__iter__"):
         loader = make_loader()
-    watched = watch(loader)
+    watched = watch(loader, cost=_COST)
     until: float | None = None
     more = True
     while more and (until is None or time.monotonic() < until):

@@ -5,19 +5,13 @@ Also made by hand, for machines that are not here.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Any
 
-from stoker.measure import host
 from stoker.watching import table as t
 from stoker.watching.figures import Figures, Slot
 from stoker.watching.loops import Epoch, Loop
 from stoker.watching.meter import FIXED
-
-if TYPE_CHECKING:
-    from stoker.watching.wrapper import Watch
 
 
 @dataclass
@@ -51,6 +45,11 @@ class Facts:
     def is_loader(self) -> bool:
         """Whether this is a torch DataLoader."""
         return self.settings.kind == "DataLoader"
+
+    @property
+    def is_multi(self) -> bool:
+        """Whether worker processes load."""
+        return self.settings.num_workers > 0
 
     # -- the loop ---------------------------------------------------------------------
 
@@ -128,7 +127,7 @@ class Facts:
     @property
     def core_wait_ns(self) -> int | None:
         """Time in which whoever loads was ready and waited for a core, None if unknown."""
-        if self.settings.num_workers:
+        if self.is_multi:
             return self.work.runqueue_ns
         waited, busy = self.loop.spent.runqueue_ns, self.work[t.BUSY_NS]
         elapsed = self.loop.spent.elapsed_ns
@@ -144,7 +143,7 @@ class Facts:
     @property
     def others_cores(self) -> float:
         """Cores that everybody else used, 0 where the system does not tell."""
-        busy, elapsed = self.loop.spent.busy_ns, self.loop.spent.elapsed_ns
+        busy, elapsed = self.loop.spent.busy_ns, self.loop.spent.busy_elapsed_ns
         return max(busy / elapsed - self.own_cores, 0.0) if busy and elapsed else 0.0
 
     @property
@@ -169,14 +168,14 @@ class Facts:
     @property
     def worker_cpu_s(self) -> float | None:
         """CPU time of all workers for a batch, sending it included."""
-        if not self.settings.num_workers or not self.work[t.BATCHES]:
+        if not self.is_multi or not self.work[t.BATCHES]:
             return None
         return self.work.process_cpu_ns / self.work[t.BATCHES] / 1e9
 
     @property
     def library_cpu_s(self) -> float:
         """CPU time of libraries' own threads in workers, for a batch."""
-        if not self.settings.num_workers or not self.work[t.BATCHES]:
+        if not self.is_multi or not self.work[t.BATCHES]:
             return 0.0
         known = self.work.main_cpu_ns + self.work[t.FEEDER_CPU_NS] + self.work[t.SAMPLER_CPU_NS]
         return max(self.work.process_cpu_ns - known, 0) / self.work[t.BATCHES] / 1e9
@@ -189,7 +188,7 @@ class Facts:
     @property
     def receive_cpu_s(self) -> float:
         """CPU time of the parent to receive a batch: in `next()` and in the pin thread."""
-        if not self.settings.num_workers or not self.is_loader:
+        if not self.is_multi or not self.is_loader:
             return 0.0
         spent, count = self.loop.next_cpu
         return _mean(spent, count) + _mean(self.loop.pin_cpu_ns, self.loop.batches)
@@ -202,7 +201,7 @@ class Facts:
     @property
     def cpu_s(self) -> float:
         """CPU time of everything for a batch."""
-        if self.settings.num_workers:
+        if self.is_multi:
             return self.step_cpu_s + self.receive_cpu_s + (self.worker_cpu_s or 0.0)
         return self.step_cpu_s + (self.fetch_cpu_s or 0.0)
 
@@ -289,38 +288,3 @@ class Facts:
 def _mean(total: float, count: int) -> float:
     """Return a mean of nanoseconds in seconds, 0 of nothing."""
     return total / count / 1e9 if count else 0.0
-
-
-def gather(watch: Watch) -> Facts:
-    """Return what a watch has measured up to now."""
-    main = Figures()
-    main.add(watch.main)
-    settings = settings_of(watch)
-    work = watch.tables.read() if settings.num_workers else main
-    cautions = []
-    if watch.tables.unmetered:
-        cautions.append("the workers were started before watch(): what they do is unknown")
-    if work.faults:
-        cautions.append(f"workers could not be metered: {work.faults[0]}")
-    torch = sys.modules.get("torch")
-    gpu = torch is not None and torch.cuda.is_initialized()
-    facts = Facts(settings, host.cores(), watch.loop, work, main, gpu, cautions)
-    if facts.others_cores > 0.3 * facts.cores:
-        cautions.append(f"others used {facts.others_cores:.1f} of {facts.cores:g} cores meanwhile")
-    return facts
-
-
-def settings_of(watch: Watch) -> Settings:
-    """Return what a watched loader is set to, or the DataLoader behind it."""
-    if not watch.loaders:
-        return Settings(kind="iterable")
-    loader: Any = max(watch.loaders, key=lambda one: one.num_workers)
-    return Settings(
-        "DataLoader" if loader is watch.loader else "iterable",
-        loader.num_workers,
-        loader.prefetch_factor or 2,
-        loader.persistent_workers,
-        loader.pin_memory,
-        getattr(loader, "in_order", True),
-        loader.batch_size,
-    )

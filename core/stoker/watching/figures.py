@@ -82,6 +82,21 @@ class Spot:
         return self.python + self.held + self.released
 
 
+@dataclass(frozen=True)
+class Worker:
+    """One worker process, for as long as it was watched."""
+
+    pid: int
+    batches: int
+    cpu_s: float
+    runqueue_s: float | None
+    """Ready and waiting for a core; None where the system does not tell."""
+
+
+# Of workers that come and go with each epoch, only the latest are shown one by one.
+_WORKERS: Final = 32
+
+
 @dataclass
 class Figures:
     """All that was metered in some tables."""
@@ -99,6 +114,7 @@ class Figures:
     torch_threads: int = 0
     cv2_threads: int = 0
     tables: int = 0
+    workers: list[Worker] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     """Why workers could not be metered."""
 
@@ -126,7 +142,10 @@ class Figures:
         self.tables += 1
         for cell in _SUMS:
             self.sums[cell] += head[cell]
-        self.process_cpu_ns += max(head[t.PROCESS_CPU_NS] - head[t.BASE_CPU_NS], 0)
+        used_ns = max(head[t.PROCESS_CPU_NS] - head[t.BASE_CPU_NS], 0)
+        waited_s = head[t.RUNQUEUE_NS] / 1e9 if head[t.RUNQUEUE_NS] >= 0 else None
+        self._add_workers([Worker(head[t.PID], head[t.BATCHES], used_ns / 1e9, waited_s)])
+        self.process_cpu_ns += used_ns
         self.total_cpu_ns += head[t.PROCESS_CPU_NS]
         self.main_cpu_ns += max(head[t.MAIN_CPU_NS] - head[t.BASE_MAIN_CPU_NS], 0)
         unknown = self.runqueue_ns is None or head[t.RUNQUEUE_NS] < 0
@@ -156,12 +175,16 @@ class Figures:
         self.torch_threads = max(self.torch_threads, other.torch_threads)
         self.cv2_threads = max(self.cv2_threads, other.cv2_threads)
         self.tables += other.tables
+        self._add_workers(other.workers)
         self.faults += other.faults
         for name, slot in other.slots.items():
             self.slots.setdefault(name, Slot()).merge(slot)
         for name, spot in other.spots.items():
             self._add_spot(name, spot)
         self._add_slowest(other.slowest)
+
+    def _add_workers(self, workers: list[Worker]) -> None:
+        self.workers = [*self.workers, *workers][-_WORKERS:]
 
     def _add_spot(self, name: str, more: Spot) -> None:
         spot = self.spots.setdefault(name, Spot(more.stage, more.collating))
@@ -204,7 +227,7 @@ def counts_of(table: Table) -> dict[int, int]:
             for count in (t.SPOT_PYTHON, t.SPOT_HELD, t.SPOT_RELEASED)
         ),
     ]
-    return {cell: table.cells[cell] for cell in counted if table.cells[cell]}
+    return {cell: table.cells[cell] for cell in counted if table.cells[cell] > 0}
 
 
 def _counts_in_slot(offset: int) -> bool:

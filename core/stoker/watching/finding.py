@@ -11,7 +11,8 @@ from stoker.watching.model import Gain, Model
 Name = Literal[
     "no_workers", "few_workers", "too_many_workers", "threads_per_worker",
     "no_persistent_workers", "oversized_decode", "slow_transform", "python_bound",
-    "slow_samples", "collate_in_main", "slow_collate", "heavy_transport", "not_pinned",
+    "slow_samples", "low_prefetch", "collate_in_main", "slow_collate", "heavy_transport",
+    "not_pinned",
 ]  # fmt: skip
 
 

@@ -49,6 +49,11 @@ class Hooks:
             if not self._patched(place.value, private):
                 self._replace(place, slot)
 
+    @property
+    def installed(self) -> bool:
+        """Whether anything is metered by these hooks."""
+        return bool(self._undo)
+
     def remove(self) -> None:
         """Put everything back that is still as it was left."""
         undo, self._undo = self._undo, []

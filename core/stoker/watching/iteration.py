@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from stoker.watching.clocks import Reading
 from stoker.watching.errors import without_our_frames
 from stoker.watching.loops import Epoch, Loop
 from stoker.watching.meter import LOCAL, NEXT, STEP, Meter
@@ -63,7 +62,7 @@ class _Pass:
         self._finished = False
         self._due = 0
         self._cpu_left: int | None = None
-        self._begun = Reading.now()
+        self._begun = loop.spent.begin()
         sampler.stop()  # no thread of ours is there when workers fork
         try:
             self.iterator = probe.open()
@@ -151,6 +150,6 @@ class _Pass:
             return
         self._finished = True
         self._sampler.stop()
-        self._loop.spent.add(self._begun, Reading.now(self._begun))
+        self._loop.spent.end(self._begun)
         self._loop.pin_cpu_ns += self._probe.pin_cpu_ns
         self._probe.close()

@@ -17,15 +17,23 @@ from stoker.measure.histogram import bucket_of
 from stoker.watching import table as t
 from stoker.watching.table import Table
 
-SHARE: Final = 0.003
-"""Of the time of all batches, spent on metering some of them."""
+COST: Final = 0.005
+"""Of the CPU time, spent on watching unless something else is asked for."""
+WAITING: Final = 0.2
+"""What time without computing counts for, beside CPU time."""
+# Of that cost, for metering calls; the rest is for the sampler and for what cannot be spaced out.
+_METERING: Final = 0.4
+# In place, with caches full of data, a call costs more than in the loop it is measured in.
+_COLD: Final = 1.5
 NEXT, STEP, FETCH, DATASET, COLLATE, DECODE = range(6)
 FIXED: Final = ("next", "step", "fetch", "dataset", "collate", "decode")
 # Items that are metered with their transforms before hooks that cost too much are dropped.
 _ENOUGH: Final = 64
+_MOST_SKIPPED: Final = 1000
 MARKS: Final = 64
-# What a hook costs in a batch that is not metered.
-_PASSING_NS: Final = 400
+# What a hook costs in a batch that is not metered, and what all of them may cost there.
+_PASSING_NS: Final = 700
+_PASSING_SHARE: Final = 0.004
 
 
 class _Local(threading.local):
@@ -43,6 +51,7 @@ class Meter:
         "__weakref__",
         "_batch_ns",
         "_begun",
+        "_begun_cpu",
         "_child_cpu",
         "_child_wall",
         "_cost",
@@ -52,6 +61,7 @@ class Meter:
         "_names",
         "_skip",
         "cells",
+        "cost",
         "current",
         "last_ns",
         "marked",
@@ -62,8 +72,8 @@ class Meter:
         "too_many_hooks",
     )  # fmt: skip
 
-    def __init__(self, table: Table) -> None:
-        self.table, self.cells = table, table.cells
+    def __init__(self, table: Table, cost: float = COST) -> None:
+        self.table, self.cells, self.cost = table, table.cells, cost
         for slot, name in enumerate(FIXED):
             table.name_slot(slot, name)
         self._names: dict[str, int] = {}
@@ -79,7 +89,7 @@ class Meter:
         """Transforms are called so often and do so little that asking costs too much."""
         self.last_ns = 0
         self._child_wall = self._child_cpu = 0
-        self._hooks = self._skip = self._begun = 0
+        self._hooks = self._skip = self._begun = self._begun_cpu = 0
         self._batch_ns = 0.0
         self._kept = 0
         self._cost = hook_cost_ns()
@@ -153,9 +163,10 @@ class Meter:
     def start_batch(self) -> bool:
         """Say whether this batch is metered."""
         self._begun = time.perf_counter_ns()
-        self._hooks = 0
         self.on = self._skip <= 0
         self._skip -= 1
+        if self.on:
+            self._hooks, self._begun_cpu = 0, time.thread_time_ns()
         return self.on
 
     def end_batch(self, items: int) -> None:
@@ -169,19 +180,20 @@ class Meter:
             return
         self.on = False
         cells[t.METERED_BATCHES] += 1
-        cells[t.MAIN_CPU_NS] = time.thread_time_ns()
+        cells[t.MAIN_CPU_NS] = cpu = time.thread_time_ns()
         cells[t.PROCESS_CPU_NS] = time.process_time_ns()
         cells[t.METERED_ITEMS] += items
         if self.slots:
             cells[t.HOOKED_ITEMS] += items
-        cost = (self._hooks + 2) * self._cost
-        self._batch_ns += (spent - self._batch_ns) * (0.2 if self._batch_ns else 1.0)
-        skip = cost / (SHARE * max(self._batch_ns - cost, 1.0))
+        used = cpu - self._begun_cpu + WAITING * spent
+        cost = (self._hooks + 2) * self._cost * _COLD
+        self._batch_ns += (used - self._batch_ns) * (0.2 if self._batch_ns else 1.0)
+        skip = max(cost / (_METERING * self.cost * max(self._batch_ns - cost, 1.0)) - 1.0, 0.0)
         # Jittered, so that it does not beat with a period in the data.
-        self._skip = round(skip * self._draw.uniform(0.5, 1.5)) if skip > 1.0 else 0
+        self._skip = min(round(skip * self._draw.uniform(0.5, 1.5)), _MOST_SKIPPED)
         if self.slots and cells[t.HOOKED_ITEMS] >= _ENOUGH:
             passing = max(self._hooks - items, 0) * _PASSING_NS
-            self.too_many_hooks = passing > SHARE * self._batch_ns
+            self.too_many_hooks = passing > _PASSING_SHARE * self._batch_ns
 
     def note_item(self, index: object) -> None:
         """Remember the item just metered if it is one of the slowest."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from stoker.measure.histogram import Histogram, bounds_of
+from stoker.watching import table as t
 from stoker.watching.facts import Facts
 from stoker.watching.simulate import Job
 
@@ -17,6 +18,13 @@ _ERROR: Final = 0.08
 # Beyond this factor between measured and simulated, nothing is predicted.
 _MISFIT: Final = 2.0
 _DRAWS: Final = 200
+# A slow sample takes so many times the median, and more than so many of the mean waits
+# for a core: those are uneven, too, but seldom longer than a few turns of the others.
+_SLOW: Final = 5.0
+_WAITS: Final = 20.0
+_LONGEST_WAIT_NS: Final = 30e6
+# To take a batch from a worker, where there are none yet: as tried, for one in few tensors.
+_RECEIVE_S: Final = 0.0003
 
 
 @dataclass(frozen=True)
@@ -127,7 +135,7 @@ class Model:
         """Return the job with another number of workers."""
         job = self.job
         assert job is not None
-        receive = job.receive_s if job.workers else 0.05 * _mean(job.services)
+        receive = job.receive_s if job.workers else min(_RECEIVE_S, 0.05 * _mean(job.services))
         prefetch = job.prefetch if job.workers else 2
         return job.changed(workers=count, prefetch=prefetch, receive_s=receive)
 
@@ -145,19 +153,14 @@ class Model:
             return None
         return self.gain(*(self.cheaper(name, part) for part in parts))
 
-    def as_slow_as_the_rest(self, over: float) -> Job | None:
-        """Return the job if no sample took more than some multiple of the median.
-
-        Args:
-            over: that multiple.
-        """
-        job, items = self.job, self.facts.work.slot("dataset").histogram
+    def without_slow_samples(self) -> Job | None:
+        """Return the job if each slow sample took no longer than the median."""
+        job, items, over = self.job, self.facts.work.slot("dataset").histogram, slow_ns(self.facts)
         middle = items.quantile_ns(0.5)
-        if job is None or not middle:
+        if job is None or middle is None or over is None:
             return None
         spent = [items.quantile_ns(share) or 0.0 for share in _shares()]
-        cut = sum(one - middle for one in spent if one > over * middle)
-        part = cut / sum(spent)
+        part = sum(one - middle for one in spent if one > over) / sum(spent)
         whole = self.facts.work.slot("dataset")
         time = whole.wall_ns / max(self.facts.work.slot("fetch").wall_ns, 1)
         saved = part * time * (self.facts.fetch_s or 0.0)
@@ -165,18 +168,29 @@ class Model:
         return even.changed(services=[_mean(even.services)])
 
 
-def tail_of(facts: Facts, over: float) -> tuple[float, float]:
-    """Return the share of samples that take more than a multiple of the median, and of the time."""
-    histogram = facts.work.slot("dataset").histogram
-    middle = histogram.quantile_ns(0.5)
+def slow_ns(facts: Facts) -> float | None:
+    """Return from when on a sample is slow, in ns, or None without samples.
+
+    Several times the median, and more than a wait for a core may explain.
+    """
+    middle = facts.work.slot("dataset").histogram.quantile_ns(0.5)
     if not middle:
+        return None
+    waited = (facts.core_wait_ns or 0) / max(facts.work[t.ITEMS], 1)
+    return max(_SLOW * middle, middle + min(_WAITS * waited, _LONGEST_WAIT_NS))
+
+
+def tail_of(facts: Facts) -> tuple[float, float]:
+    """Return the share of samples that are slow, and their share of all samples' time."""
+    histogram, over = facts.work.slot("dataset").histogram, slow_ns(facts)
+    if over is None:
         return 0.0, 0.0
     slow = slow_time = time = 0.0
     for bucket, count in enumerate(histogram.counts):
         if count:
             spent = sum(bounds_of(bucket)) / 2 * count
             time += spent
-            if bounds_of(bucket)[0] > over * middle:
+            if bounds_of(bucket)[0] > over:
                 slow += count
                 slow_time += spent
     return slow / histogram.total, slow_time / time

@@ -175,7 +175,7 @@ class Probe:
         self._tables.follow(region, known=False)
         if not loader.persistent_workers:
             self._regions.append(region)
-        self._window.enter_context(_probing(loader, region))
+        self._window.enter_context(_probing(loader, region, self._meter.cost))
 
     def _learn(self) -> None:
         """See what came out of `iter`."""
@@ -194,12 +194,12 @@ def _watcher(watching: Watching) -> Callable[[Any], None]:
 
 
 @contextmanager
-def _probing(loader: Any, region: Region) -> Iterator[None]:
+def _probing(loader: Any, region: Region, cost: float) -> Iterator[None]:
     """Let a loader start its workers with a probe in place of its `worker_init_fn`."""
     original = loader.worker_init_fn
     if isinstance(original, WorkerProbe):  # somebody else is about to start them, too
         original = original.original
-    probe = WorkerProbe(original, region)
+    probe = WorkerProbe(original, region, cost)
     loader.worker_init_fn = probe
     before = loader._iterator
     try:

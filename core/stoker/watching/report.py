@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from stoker.watching import settings, work
@@ -116,6 +116,7 @@ def _figures(facts: Facts, model: Model) -> dict[str, Any]:
         "epoch_pause_ms": 1e3 * facts.pause_s,
         "queue_fill": facts.fill,
         "worker_cpu_ms_per_batch": _ms(facts.worker_cpu_s),
+        "workers": [asdict(worker) for worker in facts.work.workers] if facts.is_multi else [],
         "library_cpu_ms_per_batch": 1e3 * facts.library_cpu_s,
         "torch_threads_per_worker": facts.work.torch_threads or None,
         "blocked_share": facts.blocked_share,

@@ -18,16 +18,20 @@ from typing import Final
 from stoker.watching import table as t
 from stoker.watching.clocks import thread_cpu_ns
 from stoker.watching.frames import doing, spot_of
-from stoker.watching.meter import FETCH, STEP, Meter
+from stoker.watching.meter import FETCH, STEP, WAITING, Meter
 
 NAME: Final = "stoker-watch"
 FASTEST_HZ: Final = 50.0
-# Of a core, whatever a look costs on this machine; a short life begins with some to spend.
-_SHARE: Final = 0.002
-_SPARE_S: Final = 0.0004
+# Of what watching may cost, whatever a look costs on this machine. A short life begins with
+# some to spend.
+_SAMPLING: Final = 0.25
+_SPARE_S: Final = 0.0003
 _MOST_S: Final = 0.001
 # A look this late asks how much of that was waiting for a core.
 _LATE_NS: Final = 100_000
+# Waking up takes 0.06 to 0.15 ms on a busy core and up to 0.25 on an idle one. A wait of
+# more than twice the shortest one was for the GIL, within these bounds.
+_FREE_NS: Final = (200_000, 300_000)
 # Without a sign of life from the loop the thread ends; the next batch starts another.
 _IDLE_S: Final = 60.0
 # By name, threads of a worker that are accounted for: the first sends batches to the parent.
@@ -39,17 +43,25 @@ _running: weakref.WeakSet[Sampler] = weakref.WeakSet()
 
 
 class Sampler:
-    """Samples the thread that made it, into the table of its meter."""
+    """Samples the thread that starts it, into the table of its meter."""
 
-    def __init__(self, meter: Meter, *, worker: bool) -> None:
+    def __init__(self, meter: Meter, *, worker: bool, processes: int = 1) -> None:
+        """Make a sampler; `start` starts it.
+
+        Args:
+            meter: of the thread that is to be sampled.
+            worker: whether this is a worker, which waits for work outside of its stages.
+            processes: that do the work of which the cost is a share.
+        """
         self._meter = weakref.ref(meter)
         self._table = meter.table
+        self._share = _SAMPLING * meter.cost * processes
         self._worker = worker
-        self._target = threading.get_ident()
-        self._target_native = threading.get_native_id()
+        self._target = self._target_native = 0
         self._stop = _thread.allocate_lock()
         self._spots: dict[str, int] = {}
-        self._draw = random.Random(self._target)
+        self._shortest_ns = _FREE_NS[1]
+        self._draw = random.Random(id(self))
         self.touched = time.monotonic()
         self._thread: threading.Thread | None = None
 
@@ -64,6 +76,8 @@ class Sampler:
             self._stop = _thread.allocate_lock()
             self._stop.acquire()
             self.touched = time.monotonic()
+            self._target = threading.get_ident()
+            self._target_native = threading.get_native_id()
             self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
             _running.add(self)
             self._thread.start()
@@ -82,7 +96,7 @@ class Sampler:
         own, target = _RunQueue(threading.get_native_id()), _RunQueue(self._target_native)
         with own as queue, target:
             stop, pause, ticks = self._stop, 1.0 / FASTEST_HZ, 0
-            begun, spent_s = time.perf_counter(), 0.0
+            begun, begun_cpu, spent_s = time.perf_counter(), time.process_time(), 0.0
             while True:
                 before = time.thread_time()
                 queue.mark()
@@ -103,8 +117,10 @@ class Sampler:
                     self._table.cells[t.RUNQUEUE_NS] = target.read()
                 # A garbage collection that happens to start here is not the sampler's.
                 spent_s += min(time.thread_time() - before, _MOST_S)
-                affordable_s = (spent_s - _SPARE_S) / _SHARE
-                pause = max(affordable_s - (time.perf_counter() - begun), 1.0 / FASTEST_HZ)
+                wall, cpu = time.perf_counter() - begun, time.process_time() - begun_cpu
+                earned = _SPARE_S + self._share * (cpu + WAITING * wall)
+                rate = self._share * (cpu / wall + WAITING)  # earned in a second
+                pause = max((spent_s - earned) / rate, 1.0 / FASTEST_HZ)
 
     def _idle(self) -> bool:
         if self._worker or time.monotonic() - self.touched < _IDLE_S:
@@ -128,7 +144,10 @@ class Sampler:
         if frame is None:
             return
         name, collating = spot_of(frame, sources=not self._worker)
-        found = doing(frame, (waited_ns - delayed_ns) / 1e9)
+        blocked_ns = waited_ns - delayed_ns
+        self._shortest_ns = min(self._shortest_ns, blocked_ns)
+        free_ns = min(max(2 * self._shortest_ns, _FREE_NS[0]), _FREE_NS[1])
+        found = doing(frame, blocked_ns / 1e9, free_ns / 1e9)
         # Transforms are told apart in metered batches only, so that shares stay true.
         if not meter.on and slot > FETCH:
             slot = FETCH

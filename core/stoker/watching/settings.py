@@ -21,6 +21,7 @@ def findings(facts: Facts, model: Model) -> Iterator[Finding]:
     yield from _threads(facts)
     yield from _epochs(facts)
     yield from _main_collate(facts)
+    yield from _prefetch(facts, model)
     yield from _transport(facts, model)
     if facts.is_loader and facts.gpu_in_use and not facts.settings.pin_memory:
         yield Finding(
@@ -190,6 +191,34 @@ def _main_collate(facts: Facts) -> Iterator[Finding]:
             high,
         ),
     )
+
+
+def _prefetch(facts: Facts, model: Model) -> Iterator[Finding]:
+    """Batches in flight that are too few for how much the time for one varies."""
+    job, now = model.job, facts.settings.prefetch_factor
+    if job is None or not job.workers or not facts.is_loader or facts.wait_share < _NOTICEABLE:
+        return
+    for factor in (4, 8):
+        gain = model.gain(job.changed(prefetch=factor)) if factor > now else None
+        if gain is not None and gain.value > 1.05:
+            yield Finding(
+                "low_prefetch",
+                f"set prefetch_factor={factor} (now {now}): the time for a batch varies too much",
+                f"prefetch_factor={factor}",
+                {
+                    "prefetch_factor": now,
+                    "queue_fill": facts.fill,
+                    "batch_p50_ms": _quantile_ms(facts, 0.5),
+                    "batch_p95_ms": _quantile_ms(facts, 0.95),
+                },
+                gain,
+            )
+            return
+
+
+def _quantile_ms(facts: Facts, share: float) -> float | None:
+    spent = facts.work.slot("fetch").histogram.quantile_ns(share)
+    return spent / 1e6 if spent is not None else None
 
 
 def _transport(facts: Facts, model: Model) -> Iterator[Finding]:

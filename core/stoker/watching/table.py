@@ -44,8 +44,6 @@ DECODED_PIXELS: Final = 19
 DECODED_JPEG: Final = 20
 LISTS: Final = 21
 """Metered batches that left collate as the list of samples that came in."""
-THREADS: Final = 22
-"""Threads of the process, those of libraries included."""
 BASE_CPU_NS: Final = 23
 """CPU time of the process before it was ready."""
 BASE_MAIN_CPU_NS: Final = 24

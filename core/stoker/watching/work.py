@@ -9,10 +9,8 @@ from stoker.measure.table import duration
 from stoker.watching import table as t
 from stoker.watching.facts import Facts
 from stoker.watching.finding import Finding, predicted
-from stoker.watching.model import Model, tail_of
+from stoker.watching.model import Model, slow_ns, tail_of
 
-_TAIL: Final = 5.0
-"""A slow sample takes more than so many times the median."""
 # Share of the time that the step must wait for a slow collate to be worth a word: of few
 # small samples it is always the larger part.
 _HELD_UP: Final = 0.1
@@ -117,19 +115,14 @@ def _python(facts: Facts, model: Model) -> Iterator[Finding]:
 
 
 def _slow_samples(facts: Facts, model: Model) -> Iterator[Finding]:
-    share, of_time = tail_of(facts, _TAIL)
+    share, of_time = tail_of(facts)
     slot = facts.work.slot("dataset")
     if not 0.0 < share <= 0.1 or of_time < 0.15 or share * slot.histogram.total < 2:
         return
-    # An item that waits for a core looks slow, too; the same item twice is slow by itself.
-    indices = [index for index, _ in facts.work.slowest if index >= 0]
-    waiting = (facts.core_wait_ns or 0) / max(facts.work[t.BUSY_NS], 1)
-    if of_time - waiting < 0.15 and len(set(indices)) > len(indices) / 2:
-        return
-    middle = (slot.histogram.quantile_ns(0.5) or 0.0) / 1e6
-    slowest = [(index, spent / 1e6) for index, spent in facts.work.slowest]
-    named = [str(index) for index, spent in slowest if index >= 0 and spent > _TAIL * middle][:5]
-    even = model.as_slow_as_the_rest(_TAIL)
+    middle, over = slot.histogram.quantile_ns(0.5) or 0.0, slow_ns(facts) or 0.0
+    slowest = facts.work.slowest
+    named = [str(index) for index, spent in slowest if index >= 0 and spent > over][:5]
+    even = model.without_slow_samples()
     gain, why = predicted(model, model.gain(even) if even is not None else None)
     advice = "prepare these samples beforehand"
     if named:
@@ -141,14 +134,14 @@ def _slow_samples(facts: Facts, model: Model) -> Iterator[Finding]:
     yield Finding(
         "slow_samples",
         f"1 sample in {round(1 / share)} is slow: up to {duration(slot.longest_ns / 1e6)}, "
-        f"the median is {duration(middle)}",
+        f"the median is {duration(middle / 1e6)}",
         advice,
         {
             "share_of_samples": share,
             "share_of_time": of_time,
-            "median_ms": middle,
+            "median_ms": middle / 1e6,
             "longest_ms": slot.longest_ns / 1e6,
-            "slowest": [{"index": index, "ms": spent} for index, spent in slowest],
+            "slowest": [{"index": index, "ms": spent / 1e6} for index, spent in slowest],
         },
         gain,
         why,

@@ -28,8 +28,10 @@ from stoker.watching.table import Region, Table
 class WorkerProbe:
     """Stands for a loader's `worker_init_fn`, and calls it."""
 
-    def __init__(self, original: Callable[[int], object] | None, region: Region) -> None:
-        self.original, self.region = original, region
+    def __init__(
+        self, original: Callable[[int], object] | None, region: Region, cost: float
+    ) -> None:
+        self.original, self.region, self.cost = original, region, cost
 
     def __call__(self, worker_id: int) -> None:
         clean_worker_errors()
@@ -39,7 +41,7 @@ class WorkerProbe:
             return
         table = self.region.table(worker_id)
         try:
-            _Worker(table)
+            _Worker(table, self.cost)
         except Exception as error:  # the job goes on, and the report says why it is unmetered
             LOCAL.meter = None
             table.cells[t.STARTED] = -1
@@ -49,7 +51,7 @@ class WorkerProbe:
 class _Worker:
     """The meter of a worker and all that feeds it."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, cost: float) -> None:
         import torch
         from torch.utils.data import get_worker_info
 
@@ -61,7 +63,7 @@ class _Worker:
         cells = table.cells
         self._cells = cells
         self._watching: Watching | None = None
-        self._meter = Meter(table)
+        self._meter = Meter(table, cost)
         self._places = find(info.dataset)
         decoders.acquire()
         # Never left: the loader makes a new fetcher here whenever it starts an epoch.

@@ -10,7 +10,7 @@ from stoker.watching import table as t
 from stoker.watching.inner import loaders_of
 from stoker.watching.iteration import Iteration
 from stoker.watching.loops import Loop
-from stoker.watching.meter import Meter
+from stoker.watching.meter import COST, Meter
 from stoker.watching.probe import Probe, Tables
 from stoker.watching.sampler import Sampler
 from stoker.watching.table import Table
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 class Watch:
     """All that is known of one watched loader."""
 
-    def __init__(self, loader: Iterable[Any]) -> None:
+    def __init__(self, loader: Iterable[Any], cost: float) -> None:
         self.loader: Any = loader
         self.loop = Loop()
         self.tables = Tables()
         main = Table.private()
         main.cells[t.STARTED], main.cells[t.RUNQUEUE_NS] = 1, -1
         self.main = main
-        self._meter = Meter(main)
+        self._meter = Meter(main, cost)
         self.loaders: list[Any] = loaders_of(loader)
         self.running: Iteration | None = None
         """The pass of an iterator whose batches are asked for one by one."""
@@ -38,11 +38,13 @@ class Watch:
         """Begin a pass."""
         self.loaders = loaders_of(self.loader) or self.loaders
         probe = Probe(self.loader, self.loaders, self._meter, self.tables)
-        return Iteration(self.loop, self._meter, Sampler(self._meter, worker=False), probe)
+        processes = 1 + max((loader.num_workers for loader in self.loaders), default=0)
+        sampler = Sampler(self._meter, worker=False, processes=processes)
+        return Iteration(self.loop, self._meter, sampler, probe)
 
     def report(self) -> WatchReport:
         """Return what was found up to now."""
-        from stoker.watching.facts import gather
+        from stoker.watching.gather import gather
         from stoker.watching.report import report_of
 
         return report_of(gather(self))
@@ -56,8 +58,8 @@ class Watched:
 
     __slots__ = ("__weakref__", "_stoker_watch")
 
-    def __init__(self, loader: Any) -> None:
-        object.__setattr__(self, "_stoker_watch", Watch(loader))
+    def __init__(self, loader: Any, cost: float) -> None:
+        object.__setattr__(self, "_stoker_watch", Watch(loader, cost))
 
     def report(self) -> WatchReport:
         """Return what was found up to now; print it to read it."""
@@ -141,7 +143,7 @@ def _next(self: Any) -> Any:
     return next(watch.running)
 
 
-def watch(loader: Any) -> Any:
+def watch(loader: Any, *, cost: float = COST) -> Any:
     """Watch a loader: returns it, to be used as before, with a `report()`.
 
     Batches, their order and all errors are the loader's own. A torch DataLoader is also
@@ -149,6 +151,8 @@ def watch(loader: Any) -> Any:
 
     Args:
         loader: a torch DataLoader or any other iterable of batches.
+        cost: share of the loader's CPU time that may be spent; more finds out more in a
+            short time.
 
     Returns:
         the watched loader, with all attributes of the loader itself.
@@ -164,4 +168,4 @@ def watch(loader: Any) -> Any:
             f"stoker.watch takes a loader that can be iterated, not {describe_given(loader)}; "
             "give it the DataLoader, or the iterable, of your loop"
         )
-    return watched_class(cls)(loader)
+    return watched_class(cls)(loader, cost)

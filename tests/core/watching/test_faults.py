@@ -67,7 +67,7 @@ def test_no_workers() -> None:
 
 def test_a_step_that_takes_long_needs_nothing() -> None:
     made = loader(Rows(64), batch_size=4, persistent_workers=True, **FORK)
-    report = analyze_loader(made, 1.5, step_ms=60.0)
+    report = analyze_loader(made, 2.5, step_ms=250.0)
     assert report.headline.startswith("do nothing: the step is the bottleneck")
 
 
@@ -96,7 +96,8 @@ def test_batches_put_together_by_a_loader_around_the_loader() -> None:
 
 
 def test_batches_put_together_in_the_loop() -> None:
-    made = watch(loader(Wide(), batch_size=16, collate_fn=list, persistent_workers=True, **FORK))
+    made = loader(Wide(), batch_size=16, collate_fn=list, persistent_workers=True, **FORK)
+    made = watch(made, cost=0.03)
     until = time.monotonic() + 2.0
     while time.monotonic() < until:
         for samples in made:
