@@ -25,7 +25,7 @@ FASTEST_HZ: Final = 50.0
 # Of what watching may cost, whatever a look costs on this machine. A short life begins with
 # some to spend.
 _SAMPLING: Final = 0.25
-_SPARE_S: Final = 0.0003
+SPARE_S: Final = 0.0003
 _MOST_S: Final = 0.001
 # A look this late asks how much of that was waiting for a core.
 _LATE_NS: Final = 100_000
@@ -118,7 +118,7 @@ class Sampler:
                 # A garbage collection that happens to start here is not the sampler's.
                 spent_s += min(time.thread_time() - before, _MOST_S)
                 wall, cpu = time.perf_counter() - begun, time.process_time() - begun_cpu
-                earned = _SPARE_S + self._share * (cpu + WAITING * wall)
+                earned = SPARE_S + self._share * (cpu + WAITING * wall)
                 rate = self._share * (cpu / wall + WAITING)  # earned in a second
                 pause = max((spent_s - earned) / rate, 1.0 / FASTEST_HZ)
 
