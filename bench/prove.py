@@ -46,6 +46,7 @@ ITEMS = (
     Item("planted", ("-m", "bench.planted"), "planted.json"),
     Item("watch", ("-m", "bench.watch"), "watch.json"),
     Item("peers", ("-m", "bench.peers"), "peers.json"),
+    Item("index", ("-m", "bench.index"), "index.json"),
 )
 
 

@@ -34,6 +34,11 @@ def collision(first: str, second: str) -> str:
     )
 
 
+def link(name: str) -> str:
+    """Say that a member is a link."""
+    return f"{name!r} is a link, which holds no data; write it as a file"
+
+
 def lacking(required: Sequence[str], seen: Iterable[str], member: str) -> str | None:
     """Say which required fields a sample lacks, or return None.
 

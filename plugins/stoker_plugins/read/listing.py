@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,11 @@ class Listing:
         return self.class_of[index], os.fsdecode(path)
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of all paths and columns."""
+        return len(self.blob) + self.ends.nbytes + self.class_of.nbytes
+
+    @property
     def empty_classes(self) -> list[str]:
         """The classes without a file."""
         full = set(numpy.unique(numpy.asarray(self.class_of)).tolist())
@@ -98,7 +104,7 @@ def scan(root: str, endings: Endings) -> Listing:
             elif endings.split(entry.name):
                 loose += 1
     classes.sort()
-    blob, ends, class_of, collisions = bytearray(), [0], list[int](), list[str]()
+    blob, ends, class_of, collisions = bytearray(), array("Q", [0]), array("L"), list[str]()
     for number, name in enumerate(classes):
         seen: dict[tuple[str, str], str] = {}
         for path in sorted(_walk(root, name, ())):
@@ -115,7 +121,7 @@ def scan(root: str, endings: Endings) -> Listing:
     return Listing(
         tuple(classes),
         bytes(blob),
-        numpy.array(ends, numpy.int64).data,
+        numpy.array(ends, numpy.min_scalar_type(len(blob))).data,
         numpy.array(class_of, numpy.min_scalar_type(len(classes))).data,
         loose,
         others,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +12,10 @@ from functools import lru_cache
 from itertools import accumulate
 
 from stoker.sample import Origin, Sample
+from stoker_plugins.read import indexcache
 from stoker_plugins.read.keys import lacking
-from stoker_plugins.read.tarindex import ShardIndex, index_of
+from stoker_plugins.read.packed import ShardIndex, pack, unpack
+from stoker_plugins.read.tarindex import index_of
 
 # Up to here one read of all a sample's members and a copy beat a read each.
 _TOGETHER_NBYTES = 1 << 20
@@ -33,6 +36,16 @@ class Shelf:
 
     def __len__(self) -> int:
         return self._starts[-1]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all columns, in memory or mapped."""
+        return sum(shard.nbytes for shard in self.shards)
+
+    def identity(self) -> bytes:
+        """Return what two shelves share that number the same samples in the same way."""
+        facts = [(shard.path, shard.size, shard.mtime_ns, len(shard)) for shard in self.shards]
+        return hashlib.blake2b(repr(facts).encode(errors="surrogateescape")).digest()
 
     def find(self, number: int) -> tuple[ShardIndex, int]:
         """Return the shard that holds a sample, and the sample's number in it."""
@@ -71,7 +84,15 @@ class Shelf:
 
 
 def build(paths: Sequence[str], keep: bool) -> tuple[Shelf, list[str]]:
-    """Index shards, several at once, and return them with what is wrong with the rest."""
+    """Index shards, several at once, and return them with what is wrong with the rest.
+
+    With `keep` the index of all is one file that every process maps, so it is in memory
+    once. Where no file can be written, each process holds an index of its own.
+    """
+    if not paths:
+        return Shelf(()), []
+    if keep and (shards := _mapped(paths)):
+        return Shelf(shards), []
 
     def attempt(path: str) -> ShardIndex | str:
         try:
@@ -79,14 +100,27 @@ def build(paths: Sequence[str], keep: bool) -> tuple[Shelf, list[str]]:
         except (ValueError, OSError) as error:
             return str(error)
 
-    if not paths:
-        return Shelf(()), []
     with ThreadPoolExecutor(min(_INDEX_THREADS, len(paths)), "stoker-index") as pool:
         results = list(pool.map(attempt, paths))
-    return (
-        Shelf([result for result in results if isinstance(result, ShardIndex)]),
-        [result for result in results if isinstance(result, str)],
-    )
+    shards = [result for result in results if isinstance(result, ShardIndex)]
+    broken = [result for result in results if isinstance(result, str)]
+    if keep and not broken:
+        if len(paths) > 1:  # one shard's file was written when it was indexed
+            indexcache.keep(paths, pack(shards))
+        shards = _mapped(paths) or shards
+    return Shelf(shards), broken
+
+
+def _mapped(paths: Sequence[str]) -> list[ShardIndex]:
+    """Return the index that is kept for all these shards, or none where it is not current."""
+    for buffer in indexcache.mapped(paths):
+        shards = unpack(buffer, paths) or []
+        try:
+            if all(shard.unchanged(os.stat(shard.path)) for shard in shards):
+                return shards
+        except OSError:
+            continue  # a shard is gone, which is said when it is indexed
+    return []
 
 
 class _Handle:

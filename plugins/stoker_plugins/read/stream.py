@@ -1,15 +1,12 @@
-"""Tar shards that can only be streamed, through the webdataset package."""
+"""Tar shards that can only be streamed."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
-import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, Any, ClassVar
@@ -19,12 +16,15 @@ from stoker.parameters import faults, param
 from stoker.rng import Rng
 from stoker.sample import Sample, Shard, fields_of
 from stoker.stages import StreamSource, Surroundings
-from stoker_plugins.read.keys import Grouping, fields_in_lower_case, lacking
+from stoker_plugins.read.keys import Grouping, fields_in_lower_case, lacking, link
 from stoker_plugins.read.order import order
 from stoker_plugins.read.shards import Patterns, compression, expand
+from stoker_plugins.read.tarwalk import BLOCK, Member, Walk
 
 _OPENERS: dict[str, Any] = {"": open, "gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
-_BROKEN = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, tarfile.TarError)
+_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)
+_PIECE = 64 << 20
+"""No read is longer: a damaged size must not ask for more memory than the shard can fill."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,15 @@ class WebDatasetStream(StreamSource):
     """Streams the samples of tar shards, plain or compressed with gzip, bzip2 or xz.
 
     For shards that cannot be read by position; `read.WebDataset` is better for the
-    rest, since it shuffles samples and resumes without reading again. Naming is the
-    same. Inside a shard the order is that of the file; `shuffle` changes the order
-    of shards. The first fault in a shard ends it with an error.
+    rest, since it shuffles samples and resumes without reading again. Naming and what
+    counts as a fault are the same. Inside a shard the order is that of the file;
+    `shuffle` changes the order of shards.
+
+    Nothing is looked into before it is streamed, so every fault shows when it is
+    reached: damage, a member twice, a required field missing. It ends its shard with
+    one error that names shard and offset; samples that were complete before it are
+    delivered. In a quarantine it counts as one sample, and the run goes on with the
+    next shard.
     """
 
     name: ClassVar[str] = "read.webdataset_stream"
@@ -74,16 +80,18 @@ class WebDatasetStream(StreamSource):
         required = fields_in_lower_case(self.required)
         grouping = Grouping(path)
         sample: Sample = {}
-        for name, data in _members(path):
-            placed = grouping.place(name)
+        for member, data in _members(path):
+            placed = grouping.place(member.name)
             if placed is None:
                 continue
-            if placed.fault:
-                raise ValueError(f"{path}: sample {placed.key!r}: {placed.fault}")
+            fault = link(member.name) if member.link else placed.fault
+            if fault:
+                where = f"{path} at offset {member.offset - BLOCK}"
+                raise ValueError(f"{where}: sample {placed.key!r}: {fault}")
             if placed.first:
                 if sample:
                     yield _complete(sample, required)
-                sample = {"__key__": placed.key, "__url__": path}
+                sample = {"__key__": placed.key, "__url__": path, "__offset__": member.offset}
             sample[placed.field] = data
         if sample:
             yield _complete(sample, required)
@@ -96,70 +104,55 @@ class WebDatasetStream(StreamSource):
 def _complete(sample: Sample, required: Sequence[str]) -> Sample:
     lacks = lacking(required, fields_of(sample), sample["__key__"])
     if lacks:
-        raise ValueError(f"{sample['__url__']}: {lacks}")
+        raise ValueError(f"{sample['__url__']} at offset {sample['__offset__']}: {lacks}")
     return sample
 
 
-def _members(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and data of each regular member.
+def _members(path: str) -> Iterator[tuple[Member, bytes]]:
+    """Yield each regular member, or link, with its data.
 
     Raises:
-        ValueError: the shard is cut or damaged; names the last good member.
+        ValueError: the shard is cut or damaged; names the offset, in its unpacked data.
     """
-    from webdataset.tariterators import tar_file_iterator
-
-    last = "the beginning"
-    with _opened(path) as raw:
-        file = _Counted(raw, path)
-        try:
-            for member in tar_file_iterator(file):
-                last = repr(member["fname"])
-                yield member["fname"], member["data"]
-            file.drain()
-        except _BROKEN as error:
-            raise ValueError(
-                f"{path} is cut or damaged after {last}, within {file.count} bytes of its unpacked "
-                f"data: {error}"
-            ) from error
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
     packed = compression(path)
     if packed not in _OPENERS:
         raise ValueError(f"{path} is compressed with {packed}, which cannot be streamed")
+    shown = f"{path}, unpacked," if packed else path
     with _OPENERS[packed](path, "rb") as file:
-        yield file
+        stream = _Forward(file)
+        walk = Walk(stream.read, shown)
+        try:
+            for member in walk:
+                data = b"" if member.link else stream.read(member.size, member.offset)
+                if not member.link and len(data) < member.size:
+                    where = f"{member.name!r}, of {member.size} bytes"
+                    raise walk.cut(member.offset - BLOCK, where)
+                yield member, data
+            if not walk.closed and stream.at % BLOCK:
+                raise walk.cut(stream.at, "a block")
+        except _BROKEN as error:
+            raise ValueError(
+                f"{shown} at offset {stream.at}: is cut or damaged: {error or type(error).__name__}"
+            ) from error
 
 
-class _Counted(io.RawIOBase):
-    """A stream that counts what was read of it."""
+class _Forward:
+    """Reads a stream at offsets that never go back."""
 
-    def __init__(self, file: IO[bytes], path: str) -> None:
-        self._file, self._path, self.count = file, path, 0
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.at = file, 0
 
-    def __repr__(self) -> str:
-        return self._path  # webdataset writes it into its errors
+    def read(self, size: int, offset: int) -> bytes:
+        """Return so many bytes at an offset, fewer at the stream's end."""
+        while self.at < offset and self._take(offset - self.at):
+            pass
+        pieces = []
+        while size and (piece := self._take(size)):
+            pieces.append(piece)
+            size -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self.count += len(data)
+    def _take(self, size: int) -> bytes:
+        data = self._file.read(min(size, _PIECE))
+        self.at += len(data)
         return data
-
-    def drain(self) -> None:
-        """Read to the end, which proves a compressed file's checksum.
-
-        `tarfile` ends quietly at a damaged header and at the end mark of the first
-        of several archives glued together; both leave data behind.
-
-        Raises:
-            ValueError: what is left is more than padding.
-        """
-        while rest := self.read(1 << 20):
-            if rest.strip(b"\0"):
-                raise ValueError("data follows the end of the archive")
-        if self.count % tarfile.BLOCKSIZE:
-            raise ValueError("it ends inside a block")

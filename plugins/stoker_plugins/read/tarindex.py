@@ -1,67 +1,19 @@
-"""What one shard holds, packed: made in one pass over its headers, kept on disk.
+"""What one shard holds: made in one pass over its headers, kept on disk.
 
-A sample costs its key and about 20 bytes; columns are as narrow as their values
-allow. The kept copy is used while the shard's size and time of change are those
-that it was made from.
+The kept copy is used while the shard's size and time of change are those that it was
+made from.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy
+from array import array
+from functools import partial
 
 from stoker_plugins.read import indexcache
-from stoker_plugins.read.keys import Grouping
+from stoker_plugins.read.keys import Grouping, link
+from stoker_plugins.read.packed import ShardIndex, narrow, pack, unpack
 from stoker_plugins.read.tarwalk import Walk
-
-# Raised when the layout or the naming policy changes: older copies are made anew.
-_VERSION = 1
-
-
-@dataclass(frozen=True, eq=False)
-class ShardIndex:
-    """The samples of one shard. Columns are memoryviews: they give plain integers."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    closed: bool
-    """The archive has its end mark."""
-    names: tuple[str, ...]
-    """The fields that occur in the shard."""
-    faults: dict[int, str]
-    """What is wrong with single samples, by number."""
-    keys: bytes
-    key_ends: memoryview
-    """Where each sample's key ends in `keys`, led by a 0."""
-    firsts: memoryview
-    """Each sample's first member, and past the last the count of members."""
-    offsets: memoryview
-    """Where each member's data begins, in bytes."""
-    sizes: memoryview
-    fields: memoryview
-    """Each member's field, as an index into `names`."""
-
-    def __len__(self) -> int:
-        return len(self.firsts) - 1
-
-    def key(self, sample: int) -> str:
-        """Return the key of a sample."""
-        blob = self.keys[self.key_ends[sample] : self.key_ends[sample + 1]]
-        return blob.decode("utf-8", "surrogateescape")
-
-    def members(self, sample: int) -> range:
-        """Return the numbers of a sample's members."""
-        return range(self.firsts[sample], self.firsts[sample + 1])
-
-    def unchanged(self, now: os.stat_result) -> bool:
-        """Say whether the shard still is what was indexed."""
-        return (now.st_size, now.st_mtime_ns) == (self.size, self.mtime_ns)
 
 
 def index_of(path: str, keep: bool = True) -> ShardIndex:
@@ -77,22 +29,22 @@ def index_of(path: str, keep: bool = True) -> ShardIndex:
     """
     with open(path, "rb", buffering=0) as file:
         now = os.fstat(file.fileno())
-        for arrays in indexcache.kept(path) if keep else ():
-            kept = _unpack(path, arrays)
-            if kept is not None and kept.unchanged(now):
-                return kept
+        for content in indexcache.kept([path]) if keep else ():
+            kept = unpack(content, [path])
+            if kept is not None and kept[0].unchanged(now):
+                return kept[0]
         made = _make(path, file.fileno(), now)
     if keep:
-        indexcache.keep(path, _pack(made))
+        indexcache.keep([path], pack([made]))
     return made
 
 
 def _make(path: str, fd: int, now: os.stat_result) -> ShardIndex:
-    walk, grouping = Walk(fd, path), Grouping(path)
+    walk, grouping = Walk(partial(os.pread, fd), path, now.st_size), Grouping(path)
     names: dict[str, int] = {}
     faults: dict[int, str] = {}
-    keys, key_ends, firsts = bytearray(), [0], list[int]()
-    offsets, sizes, fields = list[int](), list[int](), list[int]()
+    keys, key_ends, firsts = bytearray(), array("Q", [0]), array("Q")
+    offsets, sizes, fields = array("Q"), array("Q"), array("Q")
     for member in walk:
         placed = grouping.place(member.name)
         if placed is None:
@@ -101,16 +53,13 @@ def _make(path: str, fd: int, now: os.stat_result) -> ShardIndex:
             keys += placed.key.encode("utf-8", "surrogateescape")
             key_ends.append(len(keys))
             firsts.append(len(offsets))
-        fault = placed.fault
-        if member.link:
-            fault = f"{member.name!r} is a link, which holds no data; write it as a file"
+        fault = link(member.name) if member.link else placed.fault
         if fault:
             faults.setdefault(len(firsts) - 1, fault)
         offsets.append(member.offset)
         sizes.append(member.size)
         fields.append(names.setdefault(placed.field, len(names)))
     firsts.append(len(offsets))
-    columns = [_narrow(column) for column in (key_ends, firsts, offsets, sizes, fields)]
     return ShardIndex(
         path,
         now.st_size,
@@ -118,49 +67,6 @@ def _make(path: str, fd: int, now: os.stat_result) -> ShardIndex:
         walk.closed,
         tuple(names),
         faults,
-        bytes(keys),
-        *columns,
+        memoryview(bytes(keys)),
+        *map(narrow, (key_ends, firsts, offsets, sizes, fields)),
     )
-
-
-def _narrow(values: Sequence[int]) -> memoryview:
-    return numpy.array(values, numpy.min_scalar_type(max(values, default=0))).data
-
-
-def _pack(index: ShardIndex) -> dict[str, Any]:
-    facts = {
-        "version": _VERSION,
-        "size": index.size,
-        "mtime_ns": index.mtime_ns,
-        "closed": index.closed,
-        "names": index.names,
-        "faults": list(index.faults.items()),
-    }
-    return {
-        "facts": numpy.frombuffer(json.dumps(facts).encode(), numpy.uint8),
-        "keys": numpy.frombuffer(index.keys, numpy.uint8),
-        "key_ends": index.key_ends,
-        "firsts": index.firsts,
-        "offsets": index.offsets,
-        "sizes": index.sizes,
-        "fields": index.fields,
-    }
-
-
-def _unpack(path: str, arrays: dict[str, Any]) -> ShardIndex | None:
-    try:
-        facts = json.loads(arrays["facts"].tobytes())
-        if facts["version"] != _VERSION:
-            return None
-        return ShardIndex(
-            path,
-            facts["size"],
-            facts["mtime_ns"],
-            facts["closed"],
-            tuple(facts["names"]),
-            dict(facts["faults"]),
-            arrays["keys"].tobytes(),
-            *(arrays[name].data for name in ("key_ends", "firsts", "offsets", "sizes", "fields")),
-        )
-    except (KeyError, ValueError, TypeError):
-        return None  # not ours, or written by another version: made anew

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from stoker.errors import RunError, UsageError, unknown_name
+from stoker.errors import RunError, UsageError, describe_given, unknown_name
 from stoker.parameters import faults, param
 from stoker.rng import Rng
 from stoker.sample import Address, Origin, Sample
@@ -18,20 +18,24 @@ from stoker_plugins.read.order import order
 from stoker_plugins.read.shards import Patterns, compression, expand
 from stoker_plugins.read.shelf import Shelf, build
 
+_PLANNED = "_planned_identity"
+
 
 @dataclass(frozen=True)
 class WebDataset(Source):
     """Reads samples from local, uncompressed tar shards in any order.
 
     Each shard is indexed once, in a pass over its headers; the index is kept beside
-    the shard as `.NAME.stoker-index.npz`, or in the user's cache folder where the
-    shard's folder cannot be written, until the shard changes. `shuffle` draws from
-    all samples of all shards. A sample is named by shard and key; its fields are its
-    members' extensions in lower case, as bytes: nothing is decoded here.
+    the shard as `.NAME.stoker-index`, or in the user's cache folder where the shard's
+    folder cannot be written, until the shard changes. The index of several shards is
+    kept as one file too, which all processes map, so it is in memory once. `shuffle`
+    draws from all samples of all shards. A sample is named by shard and key; its fields
+    are its members' extensions in lower case, as bytes: nothing is decoded here.
 
-    A shard that is cut, damaged or out of order fails the run before it starts. A
-    sample with a fault of its own (a member twice, a required field missing) fails
-    when it is read, by the run's error policy.
+    A shard that is cut, damaged or out of order is found when it is indexed, and fails
+    the run before it starts, whatever the run's error policy: how many samples it lost
+    nobody knows. A sample with a fault of its own (a member twice, a required field
+    missing), or in a shard that changed since, fails when it is read, by that policy.
     """
 
     name: ClassVar[str] = "read.webdataset"
@@ -40,7 +44,7 @@ class WebDataset(Source):
     shards: Patterns = param(help="tar files: a path, a glob, a brace pattern, or several of these")
     shuffle: bool = param(False, "another order of all samples in each epoch")
     required: tuple[str, ...] = param((), "fields without which a sample is refused")
-    keep_index: bool = param(True, "keep each shard's index on disk for the next start")
+    keep_index: bool = param(True, "keep the index on disk: for the next start, and to share it")
 
     def check(self, around: Surroundings) -> Iterable[str]:
         """Yield what is wrong with the shards; faults inside them are cautions."""
@@ -81,6 +85,14 @@ class WebDataset(Source):
         with self._shelf.reader(self._required, worker.count) as read:
             yield read  # type: ignore[misc]  # its addresses are integers
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process finds the shards anew, and must number them as they are here.
+        state = super().__getstate__()
+        planned = self._planned
+        if planned is None and "_indexed" in self.__dict__:
+            planned = self._indexed[0].identity()
+        return state if planned is None else {**state, _PLANNED: planned}
+
     @cached_property
     def _expanded(self) -> tuple[list[str], list[str]]:
         return expand(self.shards)
@@ -114,6 +126,11 @@ class WebDataset(Source):
         return build(self._paths, self.keep_index)
 
     @property
+    def _planned(self) -> bytes | None:
+        """The identity of the index in the process that this stage came from."""
+        return self.__dict__.get(_PLANNED)
+
+    @cached_property
     def _shelf(self) -> Shelf:
         if self._problems:
             raise UsageError("; ".join(self._problems))
@@ -121,6 +138,11 @@ class WebDataset(Source):
         if broken:
             raise RunError(
                 f"{len(broken)} of {len(self._paths)} shards cannot be used: " + "; ".join(broken)
+            )
+        if self._planned not in (None, shelf.identity()):
+            raise RunError(
+                f"shards {describe_given(self.shards)} are not those that were indexed when the "
+                "run was planned: files came, went or changed; start again"
             )
         return shelf
 

@@ -1,11 +1,16 @@
 """Archives and questions that the tests of sources share."""
 
 import io
+import json
 import tarfile
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stoker import Pipeline
+from stoker.loader import Loader
 from stoker.stages import Caution, Stage, Surroundings
 
 Members = Iterable[tuple[str, bytes]]
@@ -43,3 +48,37 @@ def cautions(stage: Stage) -> list[str]:
 
 def _check(stage: Stage) -> list[str]:
     return list(stage.check(Surroundings((stage,), 0)))
+
+
+@dataclass
+class Outcome:
+    """What came of a run."""
+
+    samples: list[Any]
+    ledger: Any
+    records: list[dict[str, Any]]
+
+    @property
+    def keys(self) -> list[str]:
+        return [sample["__key__"] for sample in self.samples]
+
+
+def run(source: Any, on_error: Any = "raise", between: Callable[[], object] = int) -> Outcome:
+    """Read a source through the engine, and see that the ledger balances whatever comes.
+
+    Args:
+        source: what to read.
+        on_error: the policy.
+        between: called when the run is planned, before anything is read.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "quarantine.jsonl"
+        loader = Loader(Pipeline("reading", source, on_error=on_error), quarantine=file)
+        try:
+            with loader:
+                between()
+                samples = list(loader)
+        finally:
+            loader.ledger.check()
+        lines = file.read_text().splitlines() if file.exists() else []
+    return Outcome(samples, loader.ledger, [json.loads(line) for line in lines])

@@ -24,7 +24,7 @@ def test_shuffle_depends_on_seed_and_epoch_alone() -> None:
 def test_it_is_packed_and_gives_plain_integers() -> None:
     shuffled = order(1000, True, at(0))
     assert isinstance(shuffled, array)
-    assert shuffled.itemsize == 8
+    assert shuffled.itemsize == 4
     assert type(shuffled[0]) is int
     assert json.dumps(shuffled[0])
 

@@ -1,6 +1,7 @@
 import io
 import os
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.plugins.read.helpers import pairs, write_tar
 def walk(path: Path) -> tuple[list[Member], bool]:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        steps = Walk(descriptor, str(path))
+        steps = Walk(partial(os.pread, descriptor), str(path), path.stat().st_size)
         return list(steps), steps.closed
     finally:
         os.close(descriptor)
@@ -79,6 +80,7 @@ def test_sizes_in_base_256_and_in_pax_records_are_understood(tmp_path: Path) -> 
         (0, "at offset 0: is empty"),
         (100, "at offset 0: is cut inside a header, after 100 of 512 bytes"),
         (600, "at offset 0: is cut inside '00000.jpg', of 2000 bytes"),
+        (512 + 2010, "at offset 2522: is cut inside a block"),
         (512 + 2048 + 200, "at offset 2560: is cut inside a header"),
     ],
 )
@@ -123,6 +125,17 @@ def test_other_content_is_no_archive(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     path.write_bytes(b"<html>not found</html>" * 100)
     with pytest.raises(ValueError, match="at offset 0: no tar header is here"):
+        walk(path)
+
+
+def test_a_size_below_zero_is_no_size(tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "a.tar", [("a.jpg", b"x" * 700)])
+    data = bytearray(path.read_bytes())
+    data[124:136] = b"\xff" * 11 + b"\x00"
+    data[148:156] = b" " * 8
+    data[148:156] = f"{sum(data[:512]):06o}\0 ".encode()
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="at offset 0: no tar header is here: its size is -256"):
         walk(path)
 
 

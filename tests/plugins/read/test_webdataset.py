@@ -205,12 +205,27 @@ def test_check_never_raises(wrong: dict[str, object]) -> None:
     assert isinstance(problems(WebDataset(**given)), list)  # type: ignore[arg-type]
 
 
-def test_the_index_stays_when_the_stage_travels(shards: str) -> None:
-    source = WebDataset(shards)
-    before = len(pickle.dumps(source))
+def test_the_index_stays_when_the_stage_travels(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", pairs(500))
+    source = WebDataset(tmp_path / "a.tar")
+    assert len(order(source)) == 500
+    travelled = pickle.dumps(source)
+    assert len(travelled) < 500
+    assert pickle.loads(travelled) == source
+    assert keys(pickle.loads(pickle.dumps(pickle.loads(travelled)))) == keys(source)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_another_process_must_number_the_same_samples(shards: str, keep: bool) -> None:
+    pattern = shards.replace("{000..003}", "*")
+    fresh = pickle.dumps(WebDataset(pattern, keep_index=keep))
+    source = WebDataset(pattern, keep_index=keep)
     assert len(order(source)) == 20
-    assert len(pickle.dumps(source)) == before
-    assert keys(pickle.loads(pickle.dumps(source))) == keys(source)
+    planned = pickle.dumps(source)
+    write_tar(Path(pattern.replace("*", "0005")), pairs(5, start=50))  # sorts before 001
+    with pytest.raises(RunError, match=r"are not those that were indexed .*start again"):
+        pickle.loads(planned).read(7)
+    assert pickle.loads(fresh).read(7)["__key__"] == "00052"
 
 
 # -- threads and open files --------------------------------------------------------
