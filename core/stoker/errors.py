@@ -11,6 +11,7 @@ StokerError                 exit code
 │   ├── QuarantineError     1  more samples failed than the budget allows
 │   ├── LedgerError         1  samples unaccounted for
 │   ├── PrecisionError      1  the precision asked for is not the one in effect
+│   ├── CheckpointError     1  a checkpoint that is damaged, incomplete or does not fit
 │   └── CloseError          1  something did not come back in time on close
 ├── VerdictError            3  a verdict that fails its brief
 └── StaleError              4  a stale operating configuration
@@ -113,6 +114,10 @@ class LedgerError(RunError):
 
 class PrecisionError(RunError):
     """The precision that was asked for is not the one in effect."""
+
+
+class CheckpointError(RunError):
+    """A checkpoint is damaged, incomplete or does not fit what is to go on from it."""
 
 
 class CloseError(RunError):

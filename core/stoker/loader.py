@@ -21,6 +21,7 @@ from stoker.engine import checks
 from stoker.engine.assembly import make_flow, make_segments
 from stoker.engine.consumer import Consumer
 from stoker.engine.counters import counters, stage_facts
+from stoker.engine.delivery import Delivery
 from stoker.engine.failures import Failures
 from stoker.engine.flow import Flow
 from stoker.engine.jobs import BatchJob, Chunk, Job
@@ -28,6 +29,7 @@ from stoker.engine.ledger import Ledger
 from stoker.engine.malloc import keep_freed_memory
 from stoker.engine.plan import Plan, make_plan
 from stoker.engine.segment import Segment
+from stoker.engine.standing import fitting, identity, settled
 from stoker.errors import UsageError
 from stoker.measure.snapshot import (
     Report,
@@ -59,14 +61,14 @@ class Loader:
         self.failures = Failures(options.on_error, quarantine)
         self.segments = make_segments(self.plan, self.failures)
         self.consumer = Consumer()
-        self._ledger_before = Ledger()  # fates of flows that ended
+        self._delivery = Delivery()
         self._flow: Flow | None = None
-        self._mid_epoch = False
-        self._epoch = 0
         self._closed = False
         self._flow_end = 0
         self._peak_bytes = 0
         self._started = False
+        self.reread = 0
+        """Samples that a stream read again to find where it was to go on."""
         self._first: Snapshot | None = None
         # Threads hold no reference to the loader, so that losing it closes it.
         self._finalizer = weakref.finalize(self, _stop, self.segments, None)
@@ -75,14 +77,14 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         flow = self._begin_epoch()
-        consumer = self.consumer
+        consumer, delivery = self.consumer, self._delivery
         while True:
             job = self._next_job(flow)
             if job.ends_epoch:
                 break
             if isinstance(job, BatchJob):
                 if job.count:
-                    flow.ledger.delivered += job.count
+                    delivery.batch(job, flow)
                     consumer.hand_over(job.count)
                     batch, job.batch = job.batch, None
                     yield batch
@@ -91,29 +93,17 @@ class Loader:
                     consumer.come_back()
             else:
                 assert isinstance(job, Chunk)
-                yield from self._samples_of(job, flow)
+                consumer.hand_over(len(job.samples))
+                yield from delivery.samples(job, flow)
+                consumer.come_back()
             if job.error is not None:
                 error = job.error
                 del job
                 self._abandon()
                 raise error
-        self._mid_epoch = False
-        self._epoch += 1
-        if self._epoch >= self._flow_end:
+        delivery.epoch_ends()
+        if delivery.epoch >= self._flow_end:
             self._retire_flow()
-
-    def _samples_of(self, chunk: Chunk, flow: Flow) -> Iterator[Any]:
-        """Yield a chunk's samples; those that the consumer did not take are unused."""
-        samples = chunk.samples
-        self.consumer.hand_over(len(samples))
-        given = 0
-        try:
-            for given, sample in enumerate(samples, 1):  # noqa: B007 - counts on a break too
-                yield sample
-        finally:
-            flow.ledger.delivered += given
-            flow.ledger.unused += len(samples) - given
-            self.consumer.come_back()
 
     def _next_job(self, flow: Flow) -> Job:
         """Wait for the next finished job, working on inline segments meanwhile."""
@@ -133,6 +123,7 @@ class Loader:
                     job = mailbox.get()
                 segment = job.segment
                 if segment is None:
+                    self._delivery.receive(job)
                     flow.take(job)
                     return job
                 segment.run_inline(job)
@@ -146,19 +137,22 @@ class Loader:
     def _begin_epoch(self) -> Flow:
         if self._closed:
             raise UsageError("this loader is closed; make a new one (with pipeline as loader: ...)")
-        if self._mid_epoch:  # the last iteration was left: its epoch is over
+        delivery = self._delivery
+        if delivery.mid_epoch:  # the last iteration was left: its epoch is over
             self._abandon()
-            self._epoch += 1
+            delivery.go_to(delivery.epoch + 1)
         if self._flow is None:
             self._start_flow()
-        self._mid_epoch = True
+        delivery.mid_epoch = True
         assert self._flow is not None
         return self._flow
 
     def _start_flow(self) -> None:
         # Known epochs follow one another without a pause; beyond them each starts by itself.
-        self._flow_end = max(self.plan.pipeline.options.epochs, self._epoch + 1)
-        self._flow = make_flow(self.plan, self.segments, (self._epoch, self._flow_end))
+        epoch = self._delivery.epoch
+        self._flow_end = max(self.plan.pipeline.options.epochs, epoch + 1)
+        begin = self._delivery.start()
+        self._flow = make_flow(self.plan, self.segments, (epoch, self._flow_end), begin)
         if not self._started:
             keep_freed_memory()
             for segment in self.segments:
@@ -170,9 +164,10 @@ class Loader:
     def _abandon(self) -> None:
         """Leave the present flow: what is in flight is unused."""
         if self._flow is not None:
+            self._delivery.leave(self._flow)
             self._flow.cancel()
             self._retire_flow()
-        self._mid_epoch = False
+        self._delivery.mid_epoch = False
 
     def _retire_flow(self) -> None:
         flow, self._flow = self._flow, None
@@ -182,8 +177,8 @@ class Loader:
             self._settle(flow)
 
     def _settle(self, flow: Flow) -> None:
-        flow.settle()
-        self._ledger_before.add(flow.ledger)
+        self._delivery.settle(flow)
+        self.reread += flow.stream.reread
         self._peak_bytes = max(self._peak_bytes, flow.peak_bytes)
 
     # -- what it knows -------------------------------------------------------------
@@ -198,6 +193,8 @@ class Loader:
         why = checks.samples_are_exact(plan.stages)
         if isinstance(plan.pipeline.options.on_error, Quarantine):
             why = why or "failing samples are quarantined"
+        if plan.share is not None and plan.samples is not None:
+            return plan.share.rounds(plan.samples)
         if not why and isinstance(plan.source, Source) and plan.samples is not None:
             if plan.gather is None:
                 return plan.samples
@@ -210,23 +207,49 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that the next iteration delivers, or the present one does."""
-        return self._epoch
+        return self._delivery.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be this epoch. Without it, epochs advance by themselves."""
-        if self._mid_epoch or self._flow is not None:
-            self._abandon()
-        self._epoch = epoch
+        """Let the next iteration be this epoch. Without it, epochs advance by themselves.
+
+        The epoch that is set already is left as it is, so that a loop may set it each time
+        and still go on in the middle of one (`load_state_dict`).
+        """
+        if not self._delivery.mid_epoch and epoch == self._delivery.epoch:
+            return
+        self._abandon()
+        self._delivery.go_to(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the consumer stands, JSON-able: to be asked between two batches.
+
+        What was prefetched and not delivered is read again by whoever goes on from here. It
+        stays small: spans of positions, not samples. Nothing is stopped for it.
+        """
+        standing = settled(self.plan, self._delivery.standing(self._flow))
+        return {**identity(self.plan), **standing.to_dict()}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Let the next iteration go on where the loader of a state stood.
+
+        Any number of workers and any executor do; and ranks, where batches are of one size.
+
+        Raises:
+            UsageError: it is no state, or one of other data, another seed or other ranks.
+        """
+        begin = fitting(self.plan, state)
+        self._abandon()
+        self._delivery.go_on(begin)
 
     @property
     def ledger(self) -> Ledger:
         """The fates of all samples so far. It balances once no epoch is under way."""
         total = Ledger()
-        total.add(self._ledger_before)
+        total.add(self._delivery.before)
         if self._flow is not None:
             total.add(self._flow.ledger)
         source = self.plan.names[0]
-        total.read = sum(
+        total.read += sum(
             state.meters[source].items_in
             for segment in self.segments[:1]
             for state in segment.workers
@@ -267,7 +290,9 @@ class Loader:
             return
         self._closed = True
         if self._flow is not None:
+            self._delivery.leave(self._flow)
             self._flow.cancel()
+        self._delivery.mid_epoch = False
         self._finalizer.detach()
         stuck = _stop(self.segments, CLOSE_TIMEOUT_S)
         flow, self._flow = self._flow, None

@@ -49,8 +49,27 @@ class Options:
         None, "bound on all that is prefetched; None: a tenth of available memory", minimum=1
     )
     prefetch_batches: int = param(4, "batches kept ready", minimum=1)
+    worker_timeout: float | None = param(
+        300.0,
+        "longest silence of a worker's process before it is replaced; None: for ever",
+        unit="s",
+        minimum=0.1,
+    )
     max_steps: int | None = param(None, "stop after so many batches", minimum=1)
     max_time: float | None = param(None, "stop after so long", unit="s", minimum=0.0)
+    save_every_steps: int | None = param(
+        None, "batches between two checkpoints; None: by time alone", minimum=1
+    )
+    save_every_minutes: float | None = param(
+        10.0, "time between two checkpoints; None: by steps alone", unit="min", minimum=0.0
+    )
+    keep_checkpoints: int = param(2, "newest checkpoints to keep", minimum=1)
+    rank: int | None = param(
+        None, "of this process among those that share the data; None: torchrun's", minimum=0
+    )
+    world_size: int | None = param(
+        None, "processes that share the data; None: torchrun's, or 1", minimum=1
+    )
     device: str = param("auto", "torch device of the step; auto: an accelerator, else the CPU")
 
 

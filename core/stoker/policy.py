@@ -58,11 +58,11 @@ class PrecisionSession:
         return {"compute_dtype": "float32"}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold."""
+        """Return what a checkpoint must hold; the names are the same at any time."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a checkpoint's state."""
+        """Take over a checkpoint's state, whose names were seen to be those of `state_dict`."""
 
 
 @dataclass(frozen=True)

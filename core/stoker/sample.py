@@ -20,6 +20,9 @@ Shard = Hashable
 
 KEY, URL, OFFSET = "__key__", "__url__", "__offset__"
 
+PADDING = "__padding__"
+"""In a batch that only stands there so that all ranks get as many: its number of samples."""
+
 # What a Python object costs where its own size is not known cheaply.
 _OBJECT_NBYTES = 64
 

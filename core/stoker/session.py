@@ -52,6 +52,11 @@ class StepSession:
     model: Any = None
     """What is trained, for an evaluation to use; None where there is no model."""
 
+    @property
+    def at_boundary(self) -> bool:
+        """No update is under way: the cheapest moment to save. Saving at any other is allowed."""
+        return True
+
     def __call__(self, batch: Batch) -> StepOutcome:
         """Consume one batch."""
         raise undefined(self, "__call__")
@@ -63,6 +68,21 @@ class StepSession:
     def results(self) -> Mapping[str, float]:
         """Return what was measured over all batches so far (metrics of an evaluation)."""
         return {}
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return all that going on from here needs, or None where the step has no state.
+
+        Tensors, numbers, text, and dicts, lists and tuples of them. Without a state a run
+        writes no checkpoints and cannot be resumed.
+        """
+        return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state that `state_dict` gave, in a session opened the same way.
+
+        Raises `CheckpointError` where a part is missing or does not fit.
+        """
+        raise undefined(self, "load_state_dict")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from stoker.errors import UsageError
+from stoker.errors import SampleError, UsageError
 from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Address, Batch, Origin, Sample, Shard
@@ -144,23 +144,32 @@ class Source(PooledStage):
         yield self.read
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StreamSource(PooledStage):
     """What can only be streamed: read once, in order, shard after shard."""
 
     kind: ClassVar[str] = "read"
     resource: ClassVar[Resource] = "io"
+    shuffle_window: int = param(
+        0,
+        "samples held back, from which the next one is drawn; 0: in the stream's order",
+        minimum=0,
+    )
 
     def shards(self, epoch: int, rng: Rng) -> Sequence[Shard]:
         """Return this epoch's shards in order: cheap, and equal every time."""
         raise undefined(self, "shards")
 
-    def stream(self, shard: Shard) -> Iterator[Sample]:
-        """Yield the samples of one shard, in an order that is equal every time."""
+    def stream(self, shard: Shard) -> Iterator[Sample | SampleError]:
+        """Yield the samples of one shard, in an order that is equal every time.
+
+        A `SampleError` in a sample's place is judged as that sample's failure, and the shard
+        goes on. One that is raised ends the shard.
+        """
         raise undefined(self, "stream")
 
     @contextmanager
-    def open(self, worker: Worker) -> Iterator[Callable[[Shard], Iterator[Sample]]]:
+    def open(self, worker: Worker) -> Iterator[Callable[[Shard], Iterator[Sample | SampleError]]]:
         """Hold resources for one worker, in it; yield what streams a shard."""
         yield self.stream
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from stoker.engine import segment as engine
 from stoker.engine.failures import Failures
-from stoker.engine.flow import Flow, Limits
+from stoker.engine.flow import Flow
 from stoker.engine.jobs import BatchJob, Chunk
 from stoker.engine.jobs import Job as Handover
 from stoker.engine.ledger import Ledger
+from stoker.engine.pace import Limits
 from stoker.measure.meter import Gauge, Meter, Totals, WaitMeter
 from stoker.measure.snapshot import SegmentCounters, Snapshot, StageFacts
 from stoker.rng import Rng
@@ -224,7 +225,7 @@ class Run:
             self.flow.take(job)
             self.over = job.ends_epoch
             if isinstance(job, BatchJob) and job.count:
-                self.flow.ledger.delivered += job.count
+                self.flow.ledger_of(0).delivered += job.count
                 self.delivered += [sample["number"] for sample in job.samples]
                 yield from self._step(job.count)
             yield Demand("py", self.hop_ns)

@@ -62,7 +62,10 @@ def _gil_part(evidence: Evidence, stage: Demand, groups: Sequence[Group]) -> flo
     """Return a stage's part of the time that the GIL is held: as seen, else its part of the CPU."""
     if evidence.gil_holders:
         return evidence.gil_holders.get(stage.name, 0.0)
-    total = sum(other.cpu_ms for group in groups for other in group.stages)
+    here = [other for group in groups if group.shares_gil for other in group.stages]
+    if stage not in here:
+        return 0.0
+    total = sum(other.cpu_ms for other in here)
     return stage.cpu_ms / total if total else 0.0
 
 

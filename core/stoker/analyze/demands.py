@@ -40,7 +40,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Group:
-    """Workers that share stages: a segment's threads, or the consumer's own thread."""
+    """Workers that share stages: a segment's threads or processes, or the consumer's thread."""
 
     segment: int
     num_workers: int
@@ -50,6 +50,11 @@ class Group:
     """Share of the workers' time."""
     output_wait: float
     causes: Mapping[Cause, float]
+
+    @property
+    def shares_gil(self) -> bool:
+        """Its stages run in this process, and so under its GIL."""
+        return self.executor != "process"
 
     @property
     def occupied(self) -> float:

@@ -151,7 +151,7 @@ def _loader_binds(evidence: Evidence, groups: Sequence[Group]) -> Diagnosis:
 
 def _holder(evidence: Evidence, groups: Sequence[Group], facts: list[str]) -> Demand:
     """Return the stage that holds the GIL most: whoever waits for it is but its victim."""
-    stages = [stage for group in groups for stage in group.stages]
+    stages = [stage for group in groups if group.shares_gil for stage in group.stages]
     holders = evidence.gil_holders
     if not holders:
         # Who uses more than one core computes in C, without the GIL.
@@ -186,13 +186,14 @@ def _resource(evidence: Evidence, group: Group, facts: list[str]) -> Resource:
                 f"the job uses {own:.1f} of {host.cores:g} cores; waiting for a core {runqueue:.0%}"
             )
             return "cores"
-    if (evidence.gil_busy or 0.0) > SATURATED_GIL:
-        facts.append(f"the GIL is held {evidence.gil_busy:.0%} of the time")
+    gil_busy = (evidence.gil_busy or 0.0) if group.shares_gil else 0.0
+    if gil_busy > SATURATED_GIL:
+        facts.append(f"the GIL is held {gil_busy:.0%} of the time")
         return "gil"
     if blocked > BLOCKED:
         return _of_blocked(evidence, group, blocked, facts)
-    if (evidence.gil_busy or 0.0) > BUSY_GIL and group.num_workers > 1:
-        facts.append(f"the GIL is held {evidence.gil_busy:.0%} of the time")
+    if gil_busy > BUSY_GIL and group.num_workers > 1:
+        facts.append(f"the GIL is held {gil_busy:.0%} of the time")
         return "gil"
     facts.append(f"it computes {cpu:.0%} of its time at work")
     return "cpu"

@@ -20,8 +20,8 @@ from stoker.loader import Loader
 from stoker.measure.snapshot import Report
 from stoker.measure.usage import Usage, UsageMeter
 from stoker.pipeline import Pipeline
+from stoker.run.evaluation import open_step
 from stoker.run.recorder import Recorder
-from stoker.run.runner import open_step
 from stoker.session import StepSession
 
 Tell = Callable[[str, Report | None], None]
@@ -189,10 +189,14 @@ class _Measured:
             self._session(batch)
 
     def _threads(self) -> list[Thread]:
-        """Return the workers' threads, and the consumer's, which is the calling one."""
+        """Return the workers' threads, and the consumer's, which is the calling one.
+
+        Not those that wait for a process of their own: what it does cannot be seen in them.
+        """
         found = [
             Thread(state.thread.native_id, state.whereabouts, [name for name, _ in segment.stages])
             for segment in self._loader.segments
+            if segment.executor != "process"
             for state in segment.workers
             if state.thread is not None and state.thread.native_id is not None
         ]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stoker.cli import options
 from stoker.cli.output import console, print_json
+from stoker.errors import RunError
+
+if TYPE_CHECKING:
+    from stoker.run.interrupts import Interrupted
 
 
 def run(
@@ -28,15 +32,33 @@ def run(
     sets: options.Set = None,
     swaps: options.Swap = None,
     args: options.Arg = None,
+    save_every_steps: Annotated[
+        int | None, typer.Option(help="Batches between two checkpoints.", min=1)
+    ] = None,
+    save_every_minutes: Annotated[
+        float | None, typer.Option(help="Minutes between two checkpoints.", min=0.0)
+    ] = None,
+    keep_checkpoints: Annotated[
+        int | None, typer.Option(help="Newest checkpoints to keep.", min=1)
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|FOLDER",
+            help="Go on: with the newest unfinished run of this pipeline in --runs, "
+            "or from the folder of a run or checkpoint.",
+        ),
+    ] = None,
     runs: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Run a pipeline: train or evaluate, with every stage metered.
 
-    Writes metrics.jsonl, result.json and report.md to a folder of its own.
+    Writes metrics.jsonl, result.json, report.md and checkpoints to a folder of its own.
     """
     from stoker.cli.live import LiveTable, summary
     from stoker.engine.plan import make_plan
+    from stoker.run.interrupts import Interrupted
     from stoker.run.runner import Run
 
     chosen = options.chosen(
@@ -50,6 +72,9 @@ def run(
         epochs=epochs,
         device=device,
         precision=precision,
+        save_every_steps=save_every_steps,
+        save_every_minutes=save_every_minutes,
+        keep_checkpoints=keep_checkpoints,
     )
     if plan:
         made = make_plan(chosen, needs_step=True)
@@ -61,9 +86,13 @@ def run(
     out = console(stderr=as_json)
     with LiveTable(out) as live:
         command = shlex.join(["stoker", *context.obj])
-        started = Run(chosen, runs=runs, observers=[live], command=command)
+        started = Run(chosen, runs=runs, observers=[live], command=command, resume=resume)
+        for note in started.notes:
+            out.print(note, markup=False, soft_wrap=True)
         try:
             result: dict[str, Any] = started.execute()
+        except Interrupted as stop:
+            raise _ended(stop) from stop
         except BaseException:
             out.print(f"measured until then: {started.folder.path}", markup=False, soft_wrap=True)
             raise
@@ -71,3 +100,10 @@ def run(
         print_json(result)
     else:
         summary(out, result)
+
+
+def _ended(stop: Interrupted) -> RunError:
+    """Return an interruption as an error: Typer would make a silent code of any other."""
+    error = RunError(str(stop))
+    error.exit_code = stop.exit_code
+    return error

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from stoker.engine.failures import Failures
-from stoker.engine.flow import Flow, Limits
+from stoker.engine.flow import Flow
+from stoker.engine.pace import Limits
 from stoker.engine.plan import Plan
+from stoker.engine.process.segment import ProcessSegment
 from stoker.engine.segment import Segment
+from stoker.engine.standing import Standing
 from stoker.stages import PooledStage
 
 
 def make_segments(plan: Plan, failures: Failures) -> list[Segment]:
     """Return the plan's segments, not started; the step is the consumer's own."""
     named = list(zip(plan.names, plan.stages, strict=True))
-    made = []
+    made: list[Segment] = []
     for part in plan.segments:
         if part.part == "step":
             continue
         before = named[: part.stages[0]]
         stages = [named[i] for i in part.stages]
+        make: Callable[..., Segment] = Segment
+        if part.executor == "process":
+            make = partial(
+                ProcessSegment,
+                timeout_s=plan.pipeline.options.worker_timeout,
+                prefetch_bytes=plan.prefetch_bytes,
+            )
         made.append(
-            Segment(
+            make(
                 part.index,
                 [(name, stage) for name, stage in stages if isinstance(stage, PooledStage)],
                 [(name, stage) for name, stage in before if isinstance(stage, PooledStage)],
@@ -34,13 +45,25 @@ def make_segments(plan: Plan, failures: Failures) -> list[Segment]:
     return made
 
 
-def make_flow(plan: Plan, segments: Sequence[Segment], epochs: tuple[int, int]) -> Flow:
-    """Return a flow of epochs [first, last) through the segments, which now serve it."""
+def make_flow(
+    plan: Plan,
+    segments: Sequence[Segment],
+    epochs: tuple[int, int],
+    begin: Standing | None = None,
+) -> Flow:
+    """Return a flow of epochs [first, last) through the segments, which now serve it.
+
+    Args:
+        plan: what is done.
+        segments: of the plan, not at work for another flow.
+        epochs: first epoch, and the one after the last.
+        begin: where in the first epoch to go on.
+    """
     parts = {part.index: part for part in plan.segments}
     samples = [s for s in segments if parts[s.index].part == "samples"]
     batches = [s for s in segments if parts[s.index].part == "batches"]
-    threads = sum(
-        parts[s.index].num_workers for s in samples if parts[s.index].executor == "thread"
+    workers = sum(
+        parts[s.index].num_workers for s in samples if parts[s.index].executor != "inline"
     )
     options = plan.pipeline.options
     flow = Flow(
@@ -48,10 +71,12 @@ def make_flow(plan: Plan, segments: Sequence[Segment], epochs: tuple[int, int]) 
         plan.gather,
         samples,
         batches,
-        Limits(plan.prefetch_bytes, options.prefetch_batches, threads),
+        Limits(plan.prefetch_bytes, options.prefetch_batches, workers),
         options.in_order,
         options.seed,
         epochs,
+        begin,
+        plan.share,
     )
     for segment in segments:
         segment.waits_for_output = flow.waits_for_output

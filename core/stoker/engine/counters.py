@@ -48,7 +48,7 @@ def counters(
     sums[last.segment] = SegmentCounters(input_wait_ns=waited_ns, runqueue_ns=consumer.runqueue_ns)
     return Snapshot(
         now_ns,
-        process_time_ns(),
+        process_time_ns() + sum(segment.children_cpu_ns for segment in segments),
         stages,
         sums,
         flow.ready.area(now_ns) if flow is not None else 0,

@@ -25,6 +25,17 @@ class Failures:
         self.records: list[dict[str, object]] = []
         self._lock = threading.Lock()
 
+    @property
+    def left(self) -> int:
+        """Samples that may still fail before the run ends."""
+        if not isinstance(self.policy, Quarantine):
+            return 0
+        with self._lock:
+            return self.policy.budget - self._spent()
+
+    def _spent(self) -> int:
+        return sum(int(str(entry["samples"])) for entry in self.records)
+
     def judge(
         self, stage: str, error: Exception, place: Origin, samples: int = 1
     ) -> RunError | None:
@@ -49,7 +60,7 @@ class Failures:
             if self.path is not None:
                 with self.path.open("a") as file:
                     file.write(to_json(record) + "\n")
-            spent = sum(int(str(entry["samples"])) for entry in self.records)
+            spent = self._spent()
         if spent <= self.policy.budget:
             return None
         where = f"; all are in {self.path}" if self.path else ""

@@ -14,34 +14,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from queue import SimpleQueue
 from time import perf_counter_ns
 
-from stoker.engine.gathering import Gathering
+from stoker.engine.batching import Batching
+from stoker.engine.course import Leg, Place, Share, Span, spans_of
+from stoker.engine.front import Front
 from stoker.engine.jobs import BatchJob, Chunk, Job
-from stoker.engine.ledger import Ledger
-from stoker.engine.pace import Pace
+from stoker.engine.ledger import EpochLedgers, Ledger
+from stoker.engine.pace import Limits, Pace
 from stoker.engine.section import Section
 from stoker.engine.segment import Mailbox, Segment
+from stoker.engine.standing import Standing
+from stoker.engine.streams import StreamLog
 from stoker.measure.meter import Gauge
-from stoker.rng import Rng
-from stoker.sample import Address, nbytes
+from stoker.sample import nbytes
 from stoker.stages import Gather, Source, StreamSource
 
 # Samples in flight at least, so that one slow sample does not stop the others at once.
 MIN_WINDOW = 64
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much a flow may hold."""
-
-    prefetch_bytes: int
-    prefetch_batches: int
-    workers: int
-    """Threads that work on samples; 0 when the consumer does it all."""
 
 
 class Flow:
@@ -56,6 +48,8 @@ class Flow:
         in_order: deliver by position.
         seed: of the run.
         epochs: first epoch, and the one after the last.
+        begin: where in the first epoch to go on, or None for its start.
+        share: this rank's share of the positions, None where there is only one rank.
     """
 
     def __init__(
@@ -68,19 +62,17 @@ class Flow:
         in_order: bool,
         seed: int,
         epochs: tuple[int, int],
+        begin: Standing | None = None,
+        share: Share | None = None,
     ) -> None:
         self.cancelled = False
-        self.ledger = Ledger()
-        """Fates so far. `read` is counted by the read stage's own meters."""
+        self._ledgers = EpochLedgers()
         self.mailbox: Mailbox = SimpleQueue()
         self.ready = Gauge(perf_counter_ns())
         """Finished jobs that wait for the consumer."""
         self.bytes = self.peak_bytes = 0
         """Bytes in flight, and the most there ever were."""
-        name, self._source = source
-        self._gathering = Gathering(gather) if gather is not None else None
         self._limits, self._in_order = limits, in_order
-        self._rng = Rng(seed, name)
         self._lock = threading.Lock()
         self._chunks = Section(samples, in_order)
         self._batches = Section(batches, in_order)
@@ -89,18 +81,26 @@ class Flow:
                 assert one is not None
                 one.next = following
         self._pace = Pace(limits.workers, limits.prefetch_bytes)
-        # The epoch that chunks are started of, and how far that has come.
-        self._epoch, self._end_epoch = epochs
-        self._order: Sequence[Address] = ()
-        self._at = 0
-        self._open = False
-        self._exhausted = False
+        self._front = Front(source, seed, epochs, begin, share)
+        self.stream = StreamLog(begin)
+        self._batching: Batching | None = None
+        if gather is not None:
+            first = begin.batch if begin is not None else 0
+            self._batching = Batching(self, gather, self._batches, first, share)
         self._flushed = False
         self._over = False
         """Nothing more is started: all epochs were, or an error ends the flow."""
-        self._batch_number = 0
         self._blind = 0
         """Chunks in flight that were started before any size was known."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Fates so far. `read` is counted by the read stage's own meters."""
+        return self._ledgers.total()
+
+    def ledger_of(self, epoch: int) -> Ledger:
+        """Return the fates that samples of one epoch met so far."""
+        return self._ledgers.of(epoch)
 
     # -- the consumer's side -------------------------------------------------------
 
@@ -114,9 +114,53 @@ class Flow:
         with self._lock:
             self.ready.change(-1, perf_counter_ns())
             self.bytes -= job.nbytes
-            self.ledger.add(job.tally)
+            self.ledger_of(job.epoch).add(job.tally)
             (self._batches if isinstance(job, BatchJob) else self._chunks).leave(job)
             self._pump()
+
+    def standing(
+        self,
+        epoch: int,
+        batch: int,
+        handed: tuple[Sequence[Span], Sequence[Place]],
+        before: Ledger,
+    ) -> Standing:
+        """Return where the consumer stands, who is in this epoch and gets this batch next.
+
+        `handed` is what left the flow and was not delivered, `before` the fates of earlier flows.
+        """
+        with self._lock:
+            ledger = self._ledgers.total(epoch)
+            ledger.add(before)
+            stream = self.stream.mark(epoch)
+            front = self._front
+            if front.share is not None:
+                begin = front.begin_of(epoch)
+                block = front.share.behind(batch, begin.batch if begin is not None else 0)
+                at = block * front.share.size
+                return Standing.of(epoch, block, (), (), at, stream, ledger)
+            more, position = front.ahead(epoch)
+            spans, places = [*handed[0], *more], list(handed[1])
+            self._under_way(epoch, spans, places)
+            places += front.parts_in(epoch, spans)
+            return Standing.of(epoch, batch, spans, places, position, stream, ledger)
+
+    def _under_way(self, epoch: int, spans: list[Span], places: list[Place]) -> None:
+        """Add what of an epoch was started and has not left."""
+        held = [
+            job.places
+            for job in self._batches.live.values()
+            if isinstance(job, BatchJob) and job.epoch == epoch
+        ]
+        if self._batching is not None and self._batching.epoch == epoch:
+            held.append(self._batching.gathering.places)
+        for some in held:
+            near, single = spans_of(some)
+            spans += near
+            places += single
+        for chunk in self._chunks.live.values():
+            if isinstance(chunk, Chunk) and chunk.epoch == epoch and not chunk.ends_epoch:
+                spans.append((chunk.leg.first, chunk.leg.first + chunk.leg.count))
 
     def cancel(self) -> None:
         """Let workers skip what is in flight. Threads may still be busy with it."""
@@ -126,12 +170,13 @@ class Flow:
         """Account for what is left, once no worker touches it any more."""
         with self._lock:
             for job in [*self._chunks.live.values(), *self._batches.live.values()]:
-                self.ledger.add(job.tally)
-                self.ledger.unused += job.size
+                self.ledger_of(job.epoch).add(job.tally)
+                self.ledger_of(job.epoch).unused += job.size
             self._chunks.live.clear()
             self._batches.live.clear()
-            if self._gathering is not None:
-                self.ledger.unused += self._gathering.drop_all()
+            if self._batching is not None:
+                batching = self._batching
+                self.ledger_of(batching.epoch).unused += batching.gathering.drop_all()
             self.bytes = 0
 
     # -- the workers' side ---------------------------------------------------------
@@ -143,6 +188,9 @@ class Flow:
             following.put(job)
             return
         job.segment = None
+        begin = self._front.begin_of(job.epoch)
+        if isinstance(job, Chunk) and begin is not None and begin.parts:
+            job.leave_out(begin.parts)
         measured = self._measure(job)
         with self._lock:
             self._account(measured - job.nbytes)
@@ -152,7 +200,7 @@ class Flow:
             if isinstance(job, Chunk):
                 self._blind -= job.blind
                 self._chunks.finish(job)
-                self._pace.learn(job, len(self._order) - self._at if len(self._order) else None)
+                self._pace.learn(job, self._front.left)
             else:
                 self._batches.finish(job)
             self._pump()
@@ -160,8 +208,13 @@ class Flow:
     def stream_ended(self, epoch: int) -> None:
         """Hear from the reader that an epoch's stream is over."""
         with self._lock:
-            if epoch == self._epoch:
-                self._exhausted = True
+            if epoch == self._front.epoch:
+                self._front.exhausted = True
+
+    def hold(self, nbytes: int) -> None:
+        """Account for bytes that a stage keeps (or lets go of: negative), such as a window."""
+        with self._lock:
+            self._account(nbytes)
 
     def waits_for_output(self, segment: Segment) -> bool:
         """Whether an idle segment waits for what lies after it, not for input."""
@@ -176,8 +229,8 @@ class Flow:
         """Return a finished job's real size; for chunks also learn what the gather asks."""
         if not isinstance(job, Chunk):
             return job.measured
-        if self._gathering is not None:
-            self._gathering.measure(job)
+        if self._batching is not None:
+            self._batching.gathering.measure(job)
         return sum(map(nbytes, job.samples)) if self._limits.workers else 0
 
     # -- moving on (all under the lock) --------------------------------------------
@@ -193,7 +246,7 @@ class Flow:
     def _move_out(self) -> None:
         """Deliver finished batches, and gather up finished chunks while there is room."""
         self._deliver(self._batches)
-        if self._gathering is None:
+        if self._batching is None:
             self._deliver(self._chunks)
             return
         while len(self._batches.live) < self._limits.prefetch_batches:
@@ -201,7 +254,8 @@ class Flow:
             if not done:
                 break
             assert isinstance(done[0], Chunk)
-            self._gather_up(done[0], self._gathering)
+            self._chunks.leave(done[0])
+            self._batching.take_up(done[0])
         self._deliver(self._batches)
 
     def _deliver(self, section: Section) -> None:
@@ -212,23 +266,24 @@ class Flow:
     def _dispatch(self) -> bool:
         """Start chunks while there is room; return whether an epoch was closed by it."""
         while not self._over and self._room():
-            if not self._open:
-                self._open_epoch()
-            if self._exhausted:
+            if not self._front.is_open:
+                self._front.open_epoch()
+                self._flushed = False
+            if self._front.exhausted:
                 return self._close_epoch()
-            count = self._pace.chunk_size
-            if isinstance(self._source, Source):
-                count = min(count, len(self._order) - self._at)
-                self._exhausted = self._at + count >= len(self._order)
-            if count:
-                chunk = Chunk(self, self._chunks.started, self._epoch, self._order, self._at, count)
-                self._at += count
-                chunk.nbytes = int(self._pace.bytes_per_sample * count)
-                chunk.blind = chunk.nbytes == 0
-                self._blind += chunk.blind
-                self._account(chunk.nbytes)
-                self._chunks.start(chunk)
+            leg = self._front.take(self._pace.chunk_size)
+            if leg is not None:
+                self._start(leg)
         return False
+
+    def _start(self, leg: Leg) -> None:
+        """Start a chunk of the next positions."""
+        chunk = Chunk(self, self._chunks.started, self._front.epoch, self._front.order, leg)
+        chunk.nbytes = int(self._pace.bytes_per_sample * leg.count)
+        chunk.blind = chunk.nbytes == 0
+        self._blind += chunk.blind
+        self._account(chunk.nbytes)
+        self._chunks.start(chunk)
 
     def _room(self) -> bool:
         """Whether one more chunk may start."""
@@ -250,12 +305,6 @@ class Flow:
 
     # -- epochs --------------------------------------------------------------------
 
-    def _open_epoch(self) -> None:
-        self._open, self._exhausted, self._flushed = True, False, False
-        self._order, self._at = (), 0
-        if isinstance(self._source, Source):
-            self._order = self._source.addresses(self._epoch, self._rng.move(self._epoch, 0))
-
     def _close_epoch(self) -> bool:
         """Set the mark behind an epoch's last chunk; return False where it has to wait.
 
@@ -265,42 +314,14 @@ class Flow:
         if not self._in_order:
             if self._chunks.live:
                 return False
-            if self._gathering is not None and not self._flushed:
-                self._make_batches(self._gathering, self._epoch, more=False)
+            if self._batching is not None and not self._flushed:
+                self._batching.flush()
                 self._flushed = True
             if self._batches.live:
                 return False
-        mark = Chunk(self, self._chunks.started, self._epoch, (), 0, 0)
+        mark = Chunk(self, self._chunks.started, self._front.epoch, (), Leg(0, 0))
         mark.ends_epoch = True
         self._chunks.admit(mark)
         self._chunks.finish(mark)
-        self._open = False
-        self._epoch += 1
-        self._over = self._epoch >= self._end_epoch
+        self._over = self._front.close_epoch()
         return True
-
-    # -- gathering -----------------------------------------------------------------
-
-    def _gather_up(self, chunk: Chunk, gathering: Gathering) -> None:
-        """Take a chunk's samples up and send the batches that they complete on their way."""
-        gathering.add(chunk)  # its bytes stay accounted for until a batch takes them over
-        self.ledger.add(chunk.tally)
-        self._chunks.leave(chunk)
-        self._make_batches(gathering, chunk.epoch, more=not chunk.ends_epoch)
-        if chunk.ends_epoch or chunk.error is not None:
-            mark = BatchJob(self, self._batches.started, chunk.epoch, self._batch_number, [])
-            mark.ends_epoch, mark.error = chunk.ends_epoch, chunk.error
-            self._batches.admit(mark)
-            self._batches.finish(mark)
-        if chunk.ends_epoch:
-            self._batch_number = 0
-
-    def _make_batches(self, gathering: Gathering, epoch: int, more: bool) -> None:
-        for samples, size in gathering.batches(more):
-            job = BatchJob(self, self._batches.started, epoch, self._batch_number, samples)
-            self._batch_number += 1
-            job.nbytes = size
-            self._batches.start(job)
-        if not more:
-            self.bytes -= int(gathering.nbytes)
-            self.ledger.dropped_tail += gathering.drop_all()

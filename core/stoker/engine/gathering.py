@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from stoker.engine.course import Place
 from stoker.engine.jobs import Chunk
 from stoker.sample import Sample
 from stoker.stages import Gather
@@ -17,6 +18,8 @@ class Gathering:
         self._gather = gather
         self._all_alike = type(gather).size is Gather.size
         self.waiting: list[Sample] = []
+        self.places: list[Place] = []
+        """Where in the epoch they stand."""
         self._sizes: list[Any] = []
         self.nbytes = 0.0
         """Bytes that wait."""
@@ -29,24 +32,32 @@ class Gathering:
     def add(self, chunk: Chunk) -> None:
         """Take a chunk's samples up."""
         self.waiting += chunk.samples
+        self.places += chunk.places()[: len(chunk.samples)]  # an error cuts the samples off
         self._sizes += chunk.sizes if chunk.sizes is not None else [1] * len(chunk.samples)
         self.nbytes += chunk.nbytes
 
-    def batches(self, more: bool) -> Iterator[tuple[list[Sample], int]]:
-        """Yield the batches to make now, each with its bytes; `more` samples may come."""
+    def batches(self, more: bool) -> Iterator[tuple[list[Sample], list[Place], int]]:
+        """Yield the batches to make now, with places and bytes; `more` samples may come."""
         if not self.waiting:
             return
         taken: list[int] = []
         each = self.nbytes / len(self.waiting)
         for group in self._gather.group(self._sizes, more):
             taken += group
-            yield [self.waiting[i] for i in group], int(each * len(group))
+            samples, places = [self.waiting[i] for i in group], [self.places[i] for i in group]
+            yield samples, places, int(each * len(group))
         self._drop(taken, each)
+
+    def take_all(self) -> tuple[list[Sample], list[Place], int]:
+        """Return all that waits, as one batch, with places and bytes."""
+        taken = self.waiting, self.places, int(self.nbytes)
+        self.drop_all()
+        return taken
 
     def drop_all(self) -> int:
         """Let all that waits go; return how many samples that were."""
         count = len(self.waiting)
-        self.waiting, self._sizes, self.nbytes = [], [], 0.0
+        self.waiting, self.places, self._sizes, self.nbytes = [], [], [], 0.0
         return count
 
     def _drop(self, indices: Sequence[int], each: float) -> None:
@@ -54,8 +65,10 @@ class Gathering:
             return
         self.nbytes -= each * len(indices)
         if list(indices) == list(range(len(indices))):
-            del self.waiting[: len(indices)], self._sizes[: len(indices)]
+            for column in (self.waiting, self.places, self._sizes):
+                del column[: len(indices)]
             return
         gone = set(indices)
         self.waiting = [item for i, item in enumerate(self.waiting) if i not in gone]
+        self.places = [item for i, item in enumerate(self.places) if i not in gone]
         self._sizes = [item for i, item in enumerate(self._sizes) if i not in gone]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stoker.engine.course import Leg, Place, Span
 from stoker.engine.ledger import Ledger
 from stoker.errors import RunError
 from stoker.sample import Address, Batch, Origin, Sample, origin_of
@@ -63,12 +64,26 @@ class Job:
 class Chunk(Job):
     """Neighbouring samples of one epoch, with their positions as columns."""
 
-    __slots__ = ("addresses", "asked", "blind", "order", "parts", "positions", "samples", "sizes")
+    __slots__ = (
+        "addresses",
+        "asked",
+        "blind",
+        "incomplete",
+        "leg",
+        "order",
+        "parts",
+        "positions",
+        "samples",
+        "sizes",
+    )
 
     def __init__(
-        self, flow: Flow, index: int, epoch: int, order: Sequence[Address], first: int, count: int
+        self, flow: Flow, index: int, epoch: int, order: Sequence[Address], leg: Leg
     ) -> None:
         super().__init__(flow, index, epoch)
+        self.leg = leg
+        """Where it lies in the epoch."""
+        first, count = leg.first, leg.count
         self.order = order
         """All addresses of the epoch (empty for streams)."""
         addresses: Any = order[first : first + count]
@@ -77,6 +92,8 @@ class Chunk(Job):
             addresses.tolist() if hasattr(addresses, "tolist") else addresses
         )
         self.asked = count
+        self.incomplete = False
+        """The stream ended before all ranks had their block of this round."""
         self.positions: Sequence[int] = range(first, first + count)
         self.parts: list[int] | None = None
         """Which part of an expanded sample each one is, or None where nothing was expanded."""
@@ -90,6 +107,33 @@ class Chunk(Job):
     def size(self) -> int:
         return len(self.samples)
 
+    def missing(self) -> list[Span]:
+        """Return the positions that an error kept from becoming samples."""
+        if self.error is None:
+            return []
+        made = len(self.samples)
+        behind = self.positions[made - 1] + 1 if made else self.leg.first
+        return [(behind, self.leg.first + self.leg.count)]
+
+    def places(self) -> Sequence[Place]:
+        """Return where in the epoch its samples stand."""
+        if self.parts is None:
+            return self.positions
+        return list(zip(self.positions, self.parts, strict=True))
+
+    def leave_out(self, wanted: Mapping[int, frozenset[int]]) -> None:
+        """Leave the parts out that were delivered before the loader was stopped.
+
+        Args:
+            wanted: the parts still to come, of positions that were delivered in part.
+        """
+        if self.parts is None:
+            return
+        pairs = list(zip(self.positions, self.parts, strict=True))
+        kept = [i for i, (n, part) in enumerate(pairs) if n not in wanted or part in wanted[n]]
+        self.tally.expanded -= len(pairs) - len(kept)
+        self.keep(kept)
+
     def keep(self, indices: Sequence[int]) -> None:
         """Keep only the samples at these indices, in every column."""
         self.samples = [self.samples[i] for i in indices]
@@ -101,15 +145,25 @@ class Chunk(Job):
 class BatchJob(Job):
     """One batch on its way, from a list of samples to what the consumer receives."""
 
-    __slots__ = ("_origin", "batch", "count", "number", "samples")
+    __slots__ = ("_origin", "batch", "count", "number", "padding", "places", "samples")
 
     def __init__(
-        self, flow: Flow, index: int, epoch: int, number: int, samples: list[Sample]
+        self,
+        flow: Flow,
+        index: int,
+        epoch: int,
+        number: int,
+        samples: list[Sample],
+        places: Sequence[Place] = (),
     ) -> None:
         super().__init__(flow, index, epoch)
         self.number = number
         """Its number in the epoch."""
         self.samples = samples
+        self.places = places
+        """Where in the epoch its samples stand."""
+        self.padding = False
+        """Its samples are another rank's too: it is there so that all get as many batches."""
         self.count = len(samples)
         self.batch: Batch = None
         self._origin: Origin | None = None

@@ -75,11 +75,6 @@ def cut(stages: Sequence[Stage], names: Sequence[str], cores: float, *, on_cpu: 
             groups.append(_Group("step", "inline", stage.resource, [index], 1))
             continue
         assert isinstance(stage, PooledStage)
-        if stage.executor == "process":
-            layout.problems.append(
-                f"{names[index]}: executor='process' is not available in this version; "
-                "use 'thread' or 'inline'"
-            )
         part: Part = "samples"
         if isinstance(stage, (Gather, BatchMap)):
             part = "batches"

@@ -25,6 +25,8 @@ class Ledger:
     """Failed and stopped the run."""
     dropped_tail: int = 0
     """Left over at an epoch's end, too few for a batch."""
+    padded: int = 0
+    """Given to the consumer a second time, so that all ranks get as many batches."""
     unused: int = 0
     """Prefetched and not wanted any more: the run stopped, or an iteration was left."""
 
@@ -37,6 +39,7 @@ class Ledger:
             + self.quarantined
             + self.failed
             + self.dropped_tail
+            + self.padded
             + self.unused
         )
 
@@ -63,6 +66,7 @@ class Ledger:
         self.quarantined += other.quarantined
         self.failed += other.failed
         self.dropped_tail += other.dropped_tail
+        self.padded += other.padded
         self.unused += other.unused
 
     def to_dict(self) -> dict[str, int | bool]:
@@ -77,3 +81,22 @@ class Ledger:
         ]
         extra = f" + expanded {self.expanded}" if self.expanded else ""
         return f"read {self.read}{extra} = {' + '.join(fates)}"
+
+
+class EpochLedgers:
+    """A ledger for each epoch, since a later one may be under way before the consumer is there."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[int, Ledger] = {}
+
+    def of(self, epoch: int) -> Ledger:
+        """Return the ledger of one epoch."""
+        return self._epochs.setdefault(epoch, Ledger())
+
+    def total(self, until: int | None = None) -> Ledger:
+        """Return the sum, of all epochs or up to one of them."""
+        total = Ledger()
+        for epoch in list(self._epochs):
+            if until is None or epoch <= until:
+                total.add(self._epochs[epoch])
+        return total

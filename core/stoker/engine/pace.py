@@ -1,6 +1,8 @@
-"""How many samples a hand-over carries, and what a sample takes: learnt on the way."""
+"""How much may be in flight, and how many samples a hand-over carries: learnt on the way."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from stoker.engine.jobs import Chunk
 
@@ -9,6 +11,16 @@ HOP_NS = 12_000
 # Work per hand-over, in hops: the hop then costs at most 1 %.
 WORK_PER_HOP = 100
 MAX_CHUNK = 256
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a flow may hold."""
+
+    prefetch_bytes: int
+    prefetch_batches: int
+    workers: int
+    """Threads that work on samples; 0 when the consumer does it all."""
 
 
 class Pace:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stoker.engine import checks
+from stoker.engine import checks, ranks
+from stoker.engine.course import Share
 from stoker.engine.layout import SegmentPlan, cut
+from stoker.engine.process.refusals import refusals
 from stoker.errors import PlanError, StokerError
 from stoker.measure import host as machine
 from stoker.parameters import shown
@@ -44,6 +46,8 @@ class Plan:
     """The plan of the evaluating pipeline."""
     samples: int | None = field(default=None)
     """Samples in an epoch before any stage drops some, or None where only reading tells."""
+    share: Share | None = None
+    """This rank's share of an epoch, None where there is only one rank."""
 
     @property
     def source(self) -> Source | StreamSource:
@@ -78,6 +82,8 @@ class Plan:
             "prefetch_bytes": self.prefetch_bytes,
             "prefetch_batches": options.prefetch_batches,
             "samples": self.samples,
+            "rank": self.share.rank if self.share else 0,
+            "world_size": self.share.world_size if self.share else 1,
             "segments": [
                 {
                     "index": segment.index,
@@ -113,11 +119,17 @@ class Plan:
             workers = {
                 "inline": "in the consumer's thread",
                 "thread": f"{segment.num_workers} thread" + "s" * (segment.num_workers > 1),
+                "process": f"{segment.num_workers} process" + "es" * (segment.num_workers > 1),
             }[segment.executor]
             lines.append(f"  segment {segment.index} ({segment.resource}, {workers})")
             for i in segment.stages:
                 note = "   put in by the plan" if i in self.inserted else ""
                 lines.append(f"    {self.stages[i].kind:8} {shown(self.stages[i])}{note}")
+        if self.share is not None:
+            lines.append(
+                f"  rank {self.share.rank} of {self.share.world_size}: every "
+                f"{self.share.world_size}th batch of {self.share.size}"
+            )
         order = "in order" if options.in_order else "as they finish"
         lines.append(
             f"  buffers: at most {options.prefetch_batches} batches and "
@@ -159,12 +171,14 @@ def make_plan(pipeline: Pipeline, *, needs_step: bool = False) -> Plan:
     samples = checks.count_samples(stages, pipeline.options.seed) if not found.problems else None
     problems += found.problems
     cautions += found.cautions
-    for remark in (*remarks, *checks.sizes(pipeline, stages, samples)):
+    shared = ranks.remarks(pipeline.options, stages, names, samples)
+    for remark in (*remarks, *checks.sizes(pipeline, stages, samples), *shared):
         (cautions if isinstance(remark, Caution) else problems).append(remark)
     evaluation = _evaluation(pipeline, device, problems)
     cores = machine.cores()
     layout = cut(stages, names, cores, on_cpu=device == "cpu")
     problems += layout.problems
+    problems += refusals(stages, names)
     if problems:
         raise PlanError(pipeline.name, problems)
     assert precision is not None
@@ -183,6 +197,7 @@ def make_plan(pipeline: Pipeline, *, needs_step: bool = False) -> Plan:
         tuple(cautions),
         evaluation,
         samples,
+        ranks.share_of(pipeline.options, stages),
     )
     for remark in host().check(plan):
         (cautions if isinstance(remark, Caution) else problems).append(remark)

@@ -7,18 +7,16 @@ one, which then pass through a segment sample by sample, warm in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from stoker.engine.failures import Failures
 from stoker.engine.jobs import BatchJob, Chunk, Job
-from stoker.errors import RunError
 from stoker.measure.meter import Meter
 from stoker.rng import Rng
 from stoker.sample import Origin, Sample, nbytes, origin_of
-from stoker.stages import Map, Mix, Source, Stage, StreamSource
+from stoker.stages import Map, Mix, Source, Stage
 
 _FAILED: Any = object()
 
@@ -158,50 +156,6 @@ class ReadRunner(ChunkRunner):
 
     def origin(self, item: Any) -> Origin:
         return self.stage.origin(item)
-
-
-class StreamRunner(ChunkRunner):
-    """Takes the next samples of a stream. One worker, so their order is the stream's."""
-
-    stage: StreamSource
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._of: tuple[Any, int] | None = None
-        self._samples: Iterator[Sample] = iter(())
-        self._lost = 0  # shards that failed, not yet in a chunk's account
-
-    def __call__(self, chunk: Chunk) -> None:
-        if self._of != (chunk.flow, chunk.epoch):
-            self._of = (chunk.flow, chunk.epoch)
-            self._samples = self._stream(chunk)
-        samples = chunk.samples
-        try:
-            for sample in islice(self._samples, chunk.asked):
-                samples.append(sample)
-        except RunError as ending:
-            chunk.error = ending
-            chunk.tally.failed += 1
-        chunk.tally.quarantined, self._lost = self._lost, 0
-        chunk.positions = chunk.positions[: len(samples)]
-        if len(samples) < chunk.asked:
-            chunk.flow.stream_ended(chunk.epoch)
-        size = nbytes(samples[0]) * len(samples) if samples else 0
-        tried = len(samples) + chunk.tally.failed + chunk.tally.quarantined
-        self.count(chunk, tried, len(samples), size)
-
-    def _stream(self, chunk: Chunk) -> Iterator[Sample]:
-        for shard in self.stage.shards(chunk.epoch, self.rng.move(chunk.epoch, 0)):
-            try:
-                yield from self.function(shard)
-            except Exception as error:
-                # What follows in this shard cannot be had: it counts as one sample.
-                where = Origin(shard=str(shard))
-                ending = self.failures.judge(self.name, error, where)
-                if ending is not None:
-                    raise ending from error
-                self.meter.failures += 1
-                self._lost += 1
 
 
 class ExpandRunner(ChunkRunner):

@@ -12,7 +12,7 @@ from typing import Any
 
 from stoker.engine.failures import Failures
 from stoker.engine.intraop import hold_to_one_thread
-from stoker.engine.jobs import Job
+from stoker.engine.jobs import BatchJob, Chunk, Job
 from stoker.engine.runners import (
     AssembleRunner,
     BatchRunner,
@@ -20,8 +20,8 @@ from stoker.engine.runners import (
     ExpandRunner,
     MixRunner,
     ReadRunner,
-    StreamRunner,
 )
+from stoker.engine.streams import StreamRunner
 from stoker.errors import RunError, SampleError, StokerError
 from stoker.measure.meter import Gauge, Meter, WaitMeter
 from stoker.measure.snapshot import SegmentCounters
@@ -64,7 +64,8 @@ class Segment:
         index: its number in the plan.
         stages: unique name and stage, in order.
         upstream: the stages before this segment, for a `Mix` to run again.
-        executor: "thread", or "inline" for the consumer itself.
+        executor: "thread", or "inline" for the consumer itself (for "process" see
+            `ProcessSegment`).
         num_workers: how many threads.
         failures: the policy for failing samples.
         seed: of the run.
@@ -88,7 +89,7 @@ class Segment:
         self._lock = threading.Lock()
         self.fill = Gauge(perf_counter_ns())
         """Jobs that wait before this segment."""
-        count = num_workers if executor == "thread" else 1
+        count = num_workers if executor != "inline" else 1
         self.workers = [WorkerState(i, {name: Meter() for name, _ in stages}) for i in range(count)]
         self._mailbox: Mailbox | None = None
         self.waits_for_output: Callable[[Segment], bool] = lambda segment: False
@@ -138,7 +139,7 @@ class Segment:
     def finish_present_jobs(self, timeout_s: float) -> None:
         """Wait until the workers are idle; jobs of a cancelled flow pass through unworked."""
         deadline_ns = perf_counter_ns() + int(timeout_s * 1e9)
-        while self.executor == "thread" and self.active and perf_counter_ns() < deadline_ns:
+        while self.executor != "inline" and self.active and perf_counter_ns() < deadline_ns:
             sleep(0.0002)
 
     def counters(self, now_ns: int) -> SegmentCounters:
@@ -146,9 +147,8 @@ class Segment:
         waits = [state.waits.read(now_ns) for state in self.workers]
         queued: list[int | None] = []
         for state in self.workers:
-            thread = state.thread
-            if thread is not None and thread.is_alive() and thread.ident and thread.native_id:
-                state.runqueue_ns = thread_time(thread.ident, thread.native_id).runqueue_ns
+            now = self._runqueue_ns(state)
+            state.runqueue_ns = state.runqueue_ns if now is None else now
             queued.append(state.runqueue_ns)
         known = [value for value in queued if value is not None]
         return SegmentCounters(
@@ -157,6 +157,18 @@ class Segment:
             sum(known) if known else None,
             self.fill.area(now_ns),
         )
+
+    @property
+    def children_cpu_ns(self) -> int:
+        """CPU time of child processes, which this process's own does not hold."""
+        return 0
+
+    def _runqueue_ns(self, state: WorkerState) -> int | None:
+        """Return the time that a worker was ready and had no core, None where unknown."""
+        thread = state.thread
+        if thread is None or not thread.is_alive() or not thread.ident or not thread.native_id:
+            return None
+        return thread_time(thread.ident, thread.native_id).runqueue_ns
 
     # -- hand-over -----------------------------------------------------------------
 
@@ -179,7 +191,7 @@ class Segment:
         """Work on a job in the consumer's thread."""
         if self._runners is None:
             try:
-                self._runners = self._open(self.workers[0], self._inline)
+                self._runners = self.open_stages(self.workers[0], self._inline)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
@@ -193,27 +205,40 @@ class Segment:
             runners: list[Callable[[Any], None]] | None = None
             broken: BaseException | None = None
             try:
-                runners = self._open(state, stack)
+                runners = self.open_stages(state, stack)
                 hold_to_one_thread()
             except BaseException as error:
                 broken = error
+            if runners is not None:
+                self._serve(state, runners)
+                return
+            assert broken is not None
             while (job := self._get(state.waits)) is not None:
-                if runners is None:
-                    assert broken is not None
-                    self._broken(job, broken)
-                else:
-                    self._through(job, runners, state)
-                # A worker that waits must not keep what it worked on alive.
+                self._broken(job, broken)
                 del job
+
+    def _serve(self, state: WorkerState, runners: Sequence[Callable[[Any], None]]) -> None:
+        """Work on jobs until there are to be no more."""
+        while (job := self._get(state.waits)) is not None:
+            self._through(job, runners, state)
+            # A worker that waits must not keep what it worked on alive.
+            del job
 
     def _get(self, waits: WaitMeter) -> Job | None:
         try:
-            job = self._queue.get_nowait()
+            return self._take()
         except Empty:
             waits.waits_for_output = self.waits_for_output(self)
             waits.since_ns = perf_counter_ns()
             job = self._queue.get()
             waits.end(perf_counter_ns())
+        return self._taken(job)
+
+    def _take(self) -> Job | None:
+        """Return the next job that waits; raises Empty where none does."""
+        return self._taken(self._queue.get_nowait())
+
+    def _taken(self, job: Job | None) -> Job | None:
         if job is not None:
             with self._lock:
                 self.fill.change(-1, perf_counter_ns())
@@ -234,8 +259,9 @@ class Segment:
             except BaseException as error:  # sys.exit() in a stage, or a fault of ours
                 names = ", ".join(name for name, _ in self.stages)
                 what = f"{type(error).__name__}: {error}"
-                job.error = RunError(f"a worker of {names} was ended by {what}")
-                job.error.__cause__ = error
+                ending = RunError(f"a worker of {names} was ended by {what}")
+                ending.__cause__ = error
+                give_up(job, ending)
         stage[0] = NOWHERE
         flow.advance(job)
 
@@ -246,13 +272,15 @@ class Segment:
             message = str(error)
         else:
             message = f"{type(error).__name__}: {error}"
-        job.error = RunError(f"a worker of {names} could not start: {message}")
-        job.error.__cause__ = error
+        ending = RunError(f"a worker of {names} could not start: {message}")
+        ending.__cause__ = error
+        give_up(job, ending)
         job.flow.advance(job)
 
     # -- stages --------------------------------------------------------------------
 
-    def _open(self, state: WorkerState, stack: ExitStack) -> list[Callable[[Any], None]]:
+    def open_stages(self, state: WorkerState, stack: ExitStack) -> list[Callable[[Any], None]]:
+        """Open the stages for a worker, in it; return what runs them over jobs."""
         runners: list[Callable[[Any], None]] = []
         for position, (name, stage) in enumerate(self.stages):
             worker = Worker(name, state.index, len(self.workers), self.executor)
@@ -269,6 +297,16 @@ class Segment:
                 make = _runner_of(stage)
                 runners.append(make(stage, name, function, meter, failures, seed))
         return runners
+
+
+def give_up(job: Job, ending: RunError) -> None:
+    """End the run with an error; what the job holds is not ready and must not be delivered."""
+    job.tally.unused += job.size
+    job.error = ending
+    if isinstance(job, Chunk):
+        job.keep(())
+    elif isinstance(job, BatchJob):
+        job.batch, job.samples, job.count, job.measured = None, [], 0, 0
 
 
 def _opened(stage: PooledStage, worker: Worker) -> Any:

@@ -42,7 +42,7 @@ class Snapshot:
 
     at_ns: int
     process_cpu_ns: int
-    """CPU time of this process, all threads."""
+    """CPU time of this process, all threads, and of its workers' processes."""
     stages: Mapping[str, Totals]
     segments: Mapping[int, SegmentCounters]
     ready_area: int
@@ -92,7 +92,7 @@ class Report:
     stages: tuple[StageRow, ...]
     ledger: Mapping[str, Any]
     cpu_s: float
-    """CPU time of this process."""
+    """CPU time of this process and of its workers' processes."""
     unattributed_cpu_s: float
     """CPU time outside stages: the engine, libraries' own threads, whatever else runs here."""
     peak_prefetch_bytes: int

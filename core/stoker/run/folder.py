@@ -1,4 +1,4 @@
-"""A run's folder: `runs/<time>-<name>/` with metrics.jsonl, result.json and report.md."""
+"""A run's folder: `runs/<time>-<name>/` with metrics.jsonl, result.json, report.md, checkpoints."""
 
 from __future__ import annotations
 
@@ -44,6 +44,20 @@ class RunFolder:
                     "that can be written to, which may be missing"
                 ) from error
             return
+
+    @classmethod
+    def of(cls, path: Path) -> RunFolder:
+        """Return the folder of a run that goes on; the result so far becomes an earlier one."""
+        folder = cls.__new__(cls)
+        folder.path = path
+        for name in ("result.json", "report.md"):
+            if (path / name).exists():
+                (path / name).replace(path / f"earlier-{name}")
+        metrics = path / "metrics.jsonl"
+        if metrics.exists() and not metrics.read_bytes().endswith(b"\n"):
+            with metrics.open("ab") as file:  # a kill cut the last line off
+                file.write(b"\n")
+        return folder
 
     @property
     def quarantine(self) -> Path:

@@ -32,6 +32,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         "",
         f"Ledger: {fates(result['ledger'])}.",
         "",
+        *_starts(result["resumed_at"]),
         "Times are per item. `service` leaves out waiting for a core; `wait in` and `out` are "
         "shares of the workers' time spent waiting for data and for output to be taken.",
         "",
@@ -45,6 +46,13 @@ def markdown(result: Mapping[str, Any]) -> str:
     ]
     lines += [f"- caution: {caution}" for caution in result["plan"]["cautions"]]
     return "\n".join(lines) + "\n"
+
+
+def _starts(steps: Sequence[int]) -> list[str]:
+    if not steps:
+        return []
+    at = ", ".join(f"{step:,}" for step in steps)
+    return [f"Resumed at step {at}: the table of stages is of the time since then.", ""]
 
 
 def stage_table(rows: Sequence[StageRow]) -> list[str]:

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from stoker.errors import SampleError
 from stoker.parameters import faults
 from stoker.rng import Rng
 from stoker.sample import Batch, Sample
@@ -40,7 +41,11 @@ def order(source: Source, *, epoch: int = 0, seed: int = 0) -> list[Any]:
 
 
 def read_all(source: Source | StreamSource, *, epoch: int = 0, seed: int = 0) -> Iterator[Sample]:
-    """Yield the samples of an epoch, in order."""
+    """Yield the samples of an epoch, in order.
+
+    Raises:
+        SampleError: that a stream yields in a sample's place.
+    """
     opened: Any = source.open(Worker(source.name))
     with opened as read:
         if isinstance(source, Source):
@@ -48,7 +53,10 @@ def read_all(source: Source | StreamSource, *, epoch: int = 0, seed: int = 0) ->
                 yield read(address)
         else:
             for shard in source.shards(epoch, Rng(seed, source.name).move(epoch, 0)):
-                yield from read(shard)
+                for sample in read(shard):
+                    if isinstance(sample, SampleError):
+                        raise sample
+                    yield sample
 
 
 def check_stage(stage: Stage) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from stoker.errors import UsageError
-from stoker.sample import Batch
+from stoker.sample import PADDING, Batch
 from stoker.session import StepContext, StepOutcome, StepSession
 from stoker.task import Task
 from stoker.train import compose
@@ -43,7 +43,9 @@ class EvaluateSession(StepSession):
     # Not inference mode: a model may cache tensors here (rotary tables) that training uses later.
     @torch.no_grad()
     def __call__(self, batch: Batch) -> StepOutcome:
-        """Add a batch to the sums."""
+        """Add a batch to the sums; one that is another rank's too is left out."""
+        if isinstance(batch, dict) and PADDING in batch:
+            return StepOutcome(0)
         with self.precision.autocast():
             loss = sum_and_count(self.task.loss(self.model, batch), "Task.loss")
             metrics = self.task.metrics(self.model, batch) if self.task.metrics else {}

@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
-from stoker.errors import UsageError
+from stoker.errors import CheckpointError, UsageError
 from stoker.sample import Batch
 from stoker.session import StepContext, StepOutcome, StepSession
 from stoker.task import Task
 from stoker.train import compose
 from stoker.train.split import batch_length, split
+from stoker.train.states import fitting, gradients_of, same_names, set_gradients
 from stoker.train.sums import RunningSum, loss_and_count
 from stoker.train.window import Window
 
@@ -64,6 +65,53 @@ class TrainSession(StepSession):
             return None
         updated, facts = self._update()
         return StepOutcome(0, None, updated, facts)
+
+    @property
+    def at_boundary(self) -> bool:
+        """No window is under way."""
+        return not self._window.batches
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return model, optimizer, schedule, precision, and what the present window gathered."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": None if self.schedule is None else self.schedule.state_dict(),
+            "precision": self.precision.state_dict(),
+            "window": self._window.state_dict(),
+            "gradients": {} if self.at_boundary else gradients_of(self.model),
+            "updates": self.updates,
+            "skipped": self.skipped,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises:
+            CheckpointError: a part is missing, or is not of this model, optimizer or policy.
+        """
+        same_names("the training state", state, self.state_dict())
+        same_names("the precision's state", state["precision"], self.precision.state_dict())
+        if (state["schedule"] is None) != (self.schedule is None):
+            raise CheckpointError(
+                "the checkpoint "
+                + ("lacks" if state["schedule"] is None else "has")
+                + " the state of a schedule, and the task "
+                + ("has one" if self.schedule is not None else "has none")
+            )
+        with fitting("the model"):
+            self.model.load_state_dict(state["model"])
+        with fitting("the optimizer"):
+            self.optimizer.load_state_dict(state["optimizer"])
+        if self.schedule is not None:
+            with fitting("the schedule"):
+                self.schedule.load_state_dict(state["schedule"])
+        with fitting("the precision"):
+            self.precision.load_state_dict(state["precision"])
+        with fitting("the accumulation window"):
+            self._window.load_state_dict(state["window"])
+            set_gradients(self.model, state["gradients"])
+        self.updates, self.skipped = state["updates"], state["skipped"]
 
     def _update(self) -> tuple[bool, dict[str, Any]]:
         """Close the window: return whether the optimizer moved, and the step's record.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -64,6 +64,15 @@ class Window:
     def clear(self) -> None:
         """Begin the next window."""
         self.batches, self._items, self._guess = 0, 0, None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how far the window is; its gradients are the model's to keep."""
+        return {"batches": self.batches, "items": self._items, "guess": self._guess}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on in the middle of a window."""
+        self.batches, self._items = state["batches"], state["items"]
+        self._guess = state["guess"]
 
 
 def _power_of_two(near: int) -> float:

@@ -85,6 +85,14 @@ class AutocastSession(PrecisionSession):
         """
         return dict(self._facts)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the updates so far, which tell when the next check is due."""
+        return {"updates": self._updates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on counting; the next pass is checked as any first one is."""
+        self._updates = int(state["updates"])
+
     def _cast(self) -> torch.autocast:
         return torch.autocast(self.device.type, dtype=self._dtype, cache_enabled=self._weight_cache)
 

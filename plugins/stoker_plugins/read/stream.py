@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, Any, ClassVar
 
-from stoker.errors import UsageError
+from stoker.errors import SampleError, UsageError
 from stoker.parameters import faults, param
 from stoker.rng import Rng
 from stoker.sample import Sample, Shard, fields_of
@@ -74,38 +74,44 @@ class WebDatasetStream(StreamSource):
             raise UsageError("; ".join(problems))
         return [paths[index] for index in order(len(paths), self.shuffle, rng)]
 
-    def stream(self, shard: Shard) -> Iterator[Sample]:
-        """Yield the samples of one shard, in the order of the file."""
+    def stream(self, shard: Shard) -> Iterator[Sample | SampleError]:
+        """Yield the samples of one shard, in the order of the file; errors of single ones too."""
         path = str(shard)
         required = fields_in_lower_case(self.required)
         grouping = Grouping(path)
         sample: Sample = {}
+        faulty: str | None = None
         for member, data in _members(path):
             placed = grouping.place(member.name)
             if placed is None:
                 continue
-            fault = link(member.name) if member.link else placed.fault
-            if fault:
-                where = f"{path} at offset {member.offset - BLOCK}"
-                raise ValueError(f"{where}: sample {placed.key!r}: {fault}")
             if placed.first:
                 if sample:
-                    yield _complete(sample, required)
+                    yield self._complete(sample, required)
                 sample = {"__key__": placed.key, "__url__": path, "__offset__": member.offset}
-            sample[placed.field] = data
+            fault = link(member.name) if member.link else placed.fault
+            if placed.key == faulty:
+                sample = {}  # it has been said
+            elif fault:
+                sample, faulty = {}, placed.key
+                offset = member.offset - BLOCK
+                yield SampleError(self.name, fault, key=faulty, shard=path, offset=offset)
+            else:
+                sample[placed.field] = data
         if sample:
-            yield _complete(sample, required)
+            yield self._complete(sample, required)
+
+    def _complete(self, sample: Sample, required: Sequence[str]) -> Sample | SampleError:
+        """Return a sample, or the error that it lacks a field."""
+        lacks = lacking(required, fields_of(sample), sample["__key__"])
+        if not lacks:
+            return sample
+        key, path, offset = (sample[name] for name in ("__key__", "__url__", "__offset__"))
+        return SampleError(self.name, lacks, key=key, shard=path, offset=offset)
 
     @cached_property
     def _expanded(self) -> tuple[list[str], list[str]]:
         return expand(self.paths)
-
-
-def _complete(sample: Sample, required: Sequence[str]) -> Sample:
-    lacks = lacking(required, fields_of(sample), sample["__key__"])
-    if lacks:
-        raise ValueError(f"{sample['__url__']} at offset {sample['__offset__']}: {lacks}")
-    return sample
 
 
 def _members(path: str) -> Iterator[tuple[Member, bytes]]:

@@ -82,6 +82,13 @@ def test_others_on_the_cores_are_outside_and_our_own_are_not() -> None:
     assert found(HostUse(2.0, own=1.97, others=0.02)).resource == "cores"
 
 
+def test_stages_in_processes_of_their_own_are_not_blamed_for_the_gil() -> None:
+    busy = {"service_ms": 9.0, "cpu_ms": 9.0, "output_wait_share": 0.0, "segment": 1}
+    stage = row("augment.busy", executor="process", num_workers=2, **busy)
+    found = diagnose(evidence(row("read.files"), stage, step(), gil_busy=0.97))
+    assert (found.stage, found.resource) == ("augment.busy", "cpu")
+
+
 def test_the_gil_is_named_by_how_busy_it_is_where_threads_cannot_be_sampled() -> None:
     stage = busy(cpu_ms=9.5, num_workers=2)
     found = diagnose(evidence(row("read.files"), stage, step(), gil_busy=0.97))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 import tarfile
 import threading
 from pathlib import Path
@@ -268,6 +269,7 @@ def test_a_run_is_told_and_written(stoker: Stoker) -> None:
     (folder,) = Path("runs").iterdir()
     assert f"written to {folder}" in told.out
     assert {entry.name for entry in folder.iterdir()} == {
+        ".lock",
         "metrics.jsonl",
         "result.json",
         "report.md",
@@ -304,18 +306,120 @@ def test_a_run_that_fails_says_why_and_where_it_was_written(stoker: Stoker) -> N
 
 
 def test_an_interrupted_run_says_so(stoker: Stoker, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stoker.run import runner
+    from stoker.run import counters
 
     def interrupt(self: Any, outcome: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner.Run, "_note", interrupt)
+    monkeypatch.setattr(counters.Counters, "note", interrupt)
     told = stoker("run", "jobs.py:made")
     assert (told.code, told.err) == (130, "stoker: interrupted\n")
     (folder,) = Path("runs").iterdir()
     assert json.loads((folder / "result.json").read_text())["status"] == "interrupted"
     as_json = stoker("run", "jobs.py:made", "--json")
     assert (as_json.code, as_json.json) == (130, {"error": "interrupted", "exit_code": 130})
+
+
+# -- going on --------------------------------------------------------------------------
+
+TRAINING = """
+    import os, signal
+    import torch
+    from stoker import Task
+
+    def model(): return torch.nn.Linear(3, 1)
+    def adam(parameters): return torch.optim.Adam(parameters)
+    def loss(model, batch):
+        calls[0] += 1
+        if calls[0] in ends:
+            os.kill(os.getpid(), ends[calls[0]])
+        return model(batch["image"].float().mean((2, 3))).square().sum(), len(batch["image"])
+
+    def trains(epochs: int = 2):
+        return Pipeline("trains", read.Synthetic(6, shape=(4, 4, 3)), collate.Stack(2),
+                        augment.Normalize(), step.Train(Task(model, loss, adam)), epochs=epochs)
+    calls, ends = [0], {}
+"""
+
+
+@pytest.fixture
+def ends(write: Write) -> Any:
+    """Return what a training job takes: signals by step."""
+    import importlib
+
+    write(TRAINING, "training_job.py")
+    module = importlib.import_module("training_job")
+    return module.ends
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "code"), [(signal.SIGTERM, "SIGTERM", 143), (signal.SIGINT, "Ctrl-C", 130)]
+)
+def test_a_signal_saves_and_says_how_to_go_on(
+    number: int, name: str, code: int, stoker: Stoker, ends: Any
+) -> None:
+    ends[4] = number
+    words = ("run", "training_job.py:trains", "--device", "cpu")
+    told = stoker(*words)
+    assert told.code == code
+    assert told.err == (
+        f"stoker: interrupted by {name}: saved at step 4; to go on: stoker "
+        f"{' '.join(words)} --resume auto\n"
+    )
+    (folder,) = Path("runs").iterdir()
+    assert json.loads((folder / "result.json").read_text())["status"] == "interrupted"
+    told = stoker(*words, "--resume", "auto")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith(f"going on with {folder} from step 4\n")
+    assert "trains: finished, 6 steps, 12 samples" in told.out
+    assert list(Path("runs").iterdir()) == [folder]
+
+
+def test_a_signal_as_one_object(stoker: Stoker, ends: Any) -> None:
+    ends[2] = signal.SIGTERM
+    told = stoker("run", "training_job.py:trains", "--json")
+    assert told.code == told.json["exit_code"] == 143
+    assert told.json["error"].endswith(
+        "to go on: stoker run training_job.py:trains --json --resume auto"
+    )
+    resumed = stoker("run", "training_job.py:trains", "--json", "--resume", "auto")
+    assert resumed.json["resumed_at"] == [2]
+    assert "going on with" in resumed.err
+
+
+def test_how_often_to_save_is_given_by_flags(stoker: Stoker, ends: Any) -> None:
+    result = stoker(
+        "run", "training_job.py:trains", "--json", "--save-every-steps", "2",
+        "--save-every-minutes", "1e9", "--keep-checkpoints", "3",
+    ).json  # fmt: skip
+    assert {path.name for path in Path(result["run"], "checkpoints").iterdir()} == {
+        "step-2",
+        "step-4",
+        "step-6",
+    }
+    for flag in ("--save-every-steps", "--keep-checkpoints"):
+        told = stoker("run", "training_job.py:trains", flag, "0", "--json")
+        assert told.code == told.json["exit_code"] == 2
+        assert told.json["error"].startswith(f"Invalid value for '{flag}': ")
+
+
+def test_nothing_to_resume_is_said(stoker: Stoker, ends: Any) -> None:
+    told = stoker("run", "training_job.py:trains", "--resume", "auto")
+    assert told.code == 0
+    first = told.out.splitlines()[0]
+    assert first == "no unfinished run of trains with a checkpoint in runs: starting afresh"
+    told = stoker("run", "training_job.py:trains", "--resume", "nowhere")
+    assert told.code == 2
+    assert told.err.startswith("stoker: --resume nowhere: no such folder; give auto, ")
+    (folder,) = Path("runs").iterdir()
+    told = stoker("run", "training_job.py:trains", "--resume", str(folder), "--seed", "3")
+    assert told.code == 2
+    assert "seed was 0 and is 3" in told.err
 
 
 # -- what is shown ---------------------------------------------------------------------

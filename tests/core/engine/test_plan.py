@@ -82,7 +82,7 @@ def test_all_problems_are_reported_at_once() -> None:
         ((Numbers(3), Copies(), WithOther()), "must all be maps"),
         ((Numbers(0), Lists(2)), "has no samples"),
         ((Numbers(3), Lists(4, drop_last=True)), "larger than the data"),
-        ((Numbers(3), Add(executor="process")), "'process' is not available"),
+        ((Stream(executor="process"),), "read in order by one reader, which lives in this process"),
         ((Stream(num_workers=2),), "read by one worker"),
     ],
 )

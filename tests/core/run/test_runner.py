@@ -15,7 +15,8 @@ from stoker.errors import PlanError, SampleError
 from stoker.observer import Observer
 from stoker.plugins import Host, hookimpl
 from stoker.run import runner as runner_module
-from stoker.run.runner import Run, total_steps
+from stoker.run.result import total_steps
+from stoker.run.runner import Run
 from toys import Add, CountStep, Lists, Numbers
 
 

@@ -165,6 +165,23 @@ def test_it_is_checked_again_every_so_many_updates(every: int, caught: bool) -> 
         run(session, model)
 
 
+def test_the_next_check_is_due_when_it_was_before_a_checkpoint() -> None:
+    model = Hiding(nn.Linear(4, 1))
+    model.hides = False
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    first = Bf16(probe_every=3).open(model, CPU)
+    first.step(optimizer)
+    first.step(optimizer)
+    second = Bf16(probe_every=3).open(model, CPU)
+    second.load_state_dict(first.state_dict())
+    run(second, model)
+    model.hides = True
+    run(second, model)
+    second.step(optimizer)
+    with pytest.raises(PrecisionError):
+        run(second, model)
+
+
 @pytest.mark.parametrize("device", ["cuda", "mps", "meta", "nonsense"])
 def test_a_device_without_autocast_is_refused_before_the_start(device: str) -> None:
     here = torch.accelerator.current_accelerator()

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from stoker.errors import UsageError
+from stoker import Quarantine
+from stoker.errors import SampleError, UsageError
 from stoker.plugins import host
 from stoker.rng import Rng
 from stoker.testing import check_stage, read_all
 from stoker_plugins.read import WebDataset, WebDatasetStream
-from tests.plugins.read.helpers import pairs, problems, write_tar
+from tests.plugins.read.helpers import pairs, problems, run, write_tar
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
@@ -52,16 +53,16 @@ def test_shuffle_orders_the_shards(tmp_path: Path) -> None:
         (["0.jpg", "1.jpg", "0.txt"], r"a\.tar: sample '0' returns with '0\.txt'"),
         (
             ["q.JPG", "q.jpg"],
-            r"a\.tar at offset 1024: sample 'q': 'q\.JPG' and 'q\.jpg' are one field",
+            r"sample 'q' in .*a\.tar at offset 1024: 'q\.JPG' and 'q\.jpg' are one field",
         ),
-        (["a.jpg", "a.jpg"], r"a\.tar at offset 1024: sample 'a': 'a\.jpg' occurs twice"),
+        (["a.jpg", "a.jpg"], r"sample 'a' in .*a\.tar at offset 1024: 'a\.jpg' occurs twice"),
     ],
 )
 def test_B02_B04_B05_the_policy_is_the_indexed_readers(
     tmp_path: Path, names: list[str], says: str
 ) -> None:
     path = write_tar(tmp_path / "a.tar", [(name, b"x") for name in names], "w:gz")
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((ValueError, SampleError), match=says):
         list(read_all(WebDatasetStream(path)))
 
 
@@ -76,7 +77,7 @@ def test_S1_a_sample_without_a_required_field_is_refused(tmp_path: Path) -> None
     path = write_tar(tmp_path / "a.tar", [*pairs(1), ("x.jpg", b"x")], "w:gz")
     stream = read_all(WebDatasetStream(path, required=("jpg", "cls")))
     assert next(stream)["__key__"] == "00000"
-    with pytest.raises(ValueError, match=r"a\.tar at offset 2560: sample 'x' lacks required cls"):
+    with pytest.raises(SampleError, match=r"a\.tar at offset 2560: sample 'x' lacks required cls"):
         next(stream)
 
 
@@ -123,7 +124,7 @@ def test_links_hold_no_data(tmp_path: Path) -> None:
         info = tarfile.TarInfo("a.cls")
         info.type, info.linkname = tarfile.SYMTYPE, "other.cls"
         archive.addfile(info)
-    with pytest.raises(ValueError, match=r"a\.tar at offset 1024: sample 'a': 'a\.cls' is a link"):
+    with pytest.raises(SampleError, match=r"'a' in .*a\.tar at offset 1024: 'a\.cls' is a link"):
         list(read_all(WebDatasetStream(path)))
 
 
@@ -164,3 +165,13 @@ def test_leaving_a_stream_early_leaves_nothing_open(tmp_path: Path) -> None:
 def test_check_never_raises(wrong: dict[str, object]) -> None:
     given: dict[str, object] = {"paths": "x.tar", **wrong}
     assert isinstance(problems(WebDatasetStream(**given)), list)  # type: ignore[arg-type]
+
+
+def test_one_faulty_sample_does_not_cost_its_shard(tmp_path: Path) -> None:
+    members = [*pairs(2), ("x.jpg", b"x"), ("y.jpg", b"1"), ("y.jpg", b"2"), ("z.jpg", b"z")]
+    path = write_tar(tmp_path / "a.tar", [*members, ("z.cls", b"z")], "w:gz")
+    result = run(WebDatasetStream(path, required=("jpg", "cls")), Quarantine(2))
+    assert [sample["__key__"] for sample in result.samples] == ["00000", "00001", "z"]
+    assert [record["key"] for record in result.records] == ["x", "y"]
+    assert all(isinstance(record["offset"], int) for record in result.records)
+    assert result.ledger.quarantined == 2

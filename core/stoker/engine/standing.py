@@ -1,0 +1,189 @@
+"""Where a loader stands: all that is needed to go on exactly there, JSON-able."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from stoker.engine import checks
+from stoker.engine.course import Place, Span, merged
+from stoker.engine.ledger import Ledger
+from stoker.errors import UsageError, describe_given
+
+if TYPE_CHECKING:
+    from stoker.engine.plan import Plan
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class StreamMark:
+    """What a reader needs to find its way in an epoch of a stream."""
+
+    starts: tuple[int, ...] = (0,)
+    """The number of the first sample of each shard that was begun."""
+    samples: int | None = None
+    """Samples in the whole epoch, where its end was seen."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A point between two deliveries.
+
+    What was delivered is everything before `position` that is not in `waiting`.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    """Number of the next batch of the epoch (of all ranks together)."""
+    position: int = 0
+    """From here on nothing was delivered."""
+    waiting: tuple[Span, ...] = ()
+    """Positions before it that were not delivered either."""
+    parts: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Of positions that became several samples: the parts that were not delivered."""
+    stream: StreamMark | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    """Fates of all that was delivered or will not be."""
+
+    @classmethod
+    def of(
+        cls,
+        epoch: int,
+        batch: int,
+        spans: Iterable[Span],
+        places: Iterable[Place],
+        position: int,
+        stream: StreamMark | None,
+        ledger: Ledger,
+    ) -> Standing:
+        """Return a standing.
+
+        Args:
+            epoch: that is being delivered.
+            batch: number of the next one.
+            spans: positions that were not delivered, in any order.
+            places: samples that were not delivered, beside them.
+            position: from here on nothing was started.
+            stream: where the source is one.
+            ledger: fates so far.
+        """
+        parts: dict[int, set[int]] = {}
+        single: list[Span] = []
+        for place in places:
+            if isinstance(place, tuple):
+                parts.setdefault(place[0], set()).add(place[1])
+                place = place[0]
+            single.append((place, place + 1))
+        waiting = merged([*spans, *single])
+        if not parts:  # what waits right before the rest is no exception
+            while waiting and waiting[-1][1] >= position:
+                position = min(waiting.pop()[0], position)
+        frozen = {number: frozenset(kept) for number, kept in parts.items()}
+        return cls(epoch, batch, position, tuple(waiting), frozen, stream, ledger)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it, JSON-able."""
+        found: dict[str, Any] = {
+            "version": VERSION,
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "position": self.position,
+            "waiting": [list(span) for span in self.waiting],
+            "parts": [[number, sorted(kept)] for number, kept in sorted(self.parts.items())],
+            "ledger": {k: v for k, v in self.ledger.to_dict().items() if k != "balanced"},
+        }
+        if self.stream is not None:
+            found["stream"] = {"starts": list(self.stream.starts), "samples": self.stream.samples}
+        return found
+
+    @classmethod
+    def from_dict(cls, given: Any) -> Standing:
+        """Return what `to_dict` was made of.
+
+        Raises:
+            UsageError: it is no state of a loader, or one of another version.
+        """
+        if not isinstance(given, Mapping) or "version" not in given:
+            raise UsageError(
+                f"{describe_given(given)} is no state of a loader; give what its state_dict() "
+                "returned"
+            )
+        if given["version"] != VERSION:
+            raise UsageError(
+                f"the state is of version {given['version']}, this is version {VERSION}: it "
+                "cannot be read here"
+            )
+        try:
+            stream = given.get("stream")
+            return cls(
+                int(given["epoch"]),
+                int(given["batch"]),
+                int(given["position"]),
+                tuple((int(start), int(stop)) for start, stop in given["waiting"]),
+                {int(number): frozenset(map(int, kept)) for number, kept in given["parts"]},
+                None if stream is None else StreamMark(tuple(stream["starts"]), stream["samples"]),
+                Ledger(**given["ledger"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UsageError(
+                f"the state of a loader is damaged: {type(error).__name__}: {error}"
+            ) from error
+
+    @property
+    def first(self) -> int:
+        """The first position that was not delivered."""
+        return min(self.waiting[0][0], self.position) if self.waiting else self.position
+
+
+def identity(plan: Plan) -> dict[str, Any]:
+    """Return what a state is only good for."""
+    found = {"pipeline": plan.pipeline.name, "source": plan.names[0], "samples": plan.samples}
+    return {**found, "seed": plan.pipeline.options.seed}
+
+
+def fitting(plan: Plan, state: Any) -> Standing:
+    """Return the standing of a state for a loader of this plan to go on from.
+
+    Raises:
+        UsageError: it does not fit, and why.
+    """
+    begin = Standing.from_dict(state)
+    mine = identity(plan)
+    wrong = [
+        f"{name} {state.get(name)!r} (here {mine[name]!r})"
+        for name in ("source", "samples", "seed")
+        if state.get(name) != mine[name]
+    ]
+    if wrong:
+        raise UsageError(
+            f"the state is of other data or another order: {', '.join(wrong)}; go on with the "
+            "pipeline that it was taken from, or start anew"
+        )
+    share = plan.share
+    if share is not None:
+        if begin.waiting or begin.parts or begin.position % share.size:
+            raise UsageError(
+                f"the state stands at sample {begin.first} of epoch {begin.epoch}, not between "
+                f"batches of {share.size}: {share.world_size} ranks cannot go on from there; go "
+                "on with one rank to the epoch's end, or from a state of equal batches"
+            )
+        begin = replace(begin, batch=begin.position // share.size)
+    return settled(plan, begin)
+
+
+def settled(plan: Plan, standing: Standing) -> Standing:
+    """Return a standing with the end of an epoch said as the start of the next.
+
+    That can be told where the number of samples is known; else the rest of an epoch may turn
+    out to be empty.
+    """
+    if plan.samples is None or standing.waiting or not standing.position:
+        return standing
+    over = standing.position >= plan.samples
+    if plan.share is not None:
+        over = plan.share.rounds(plan.samples, standing.batch) == 0
+    elif plan.gather is not None and not checks.samples_are_exact(plan.stages):
+        over = over or plan.gather.batches(plan.samples - standing.position) == 0
+    return Standing(standing.epoch + 1, ledger=standing.ledger) if over else standing
