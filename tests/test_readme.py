@@ -55,7 +55,7 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_there_is_something_to_run() -> None:
-    assert set(FILES) == {"job.py", "acme.py", "loop.py", "mine.py"}
+    assert set(FILES) == {"job.py", "acme.py", "loop.py", "again.py", "mine.py"}
     assert len(COMMANDS) >= 4
 
 
@@ -86,6 +86,13 @@ def test_the_loop(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_going_on(folder: Path) -> None:
+    done = run([sys.executable, "again.py"], folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "4 read 64 = delivered 64\n"
+
+
+@pytest.mark.slow
 def test_watching_in_a_loop_of_ones_own(folder: Path) -> None:
     done = run([sys.executable, "mine.py"], folder)
     assert done.returncode == 0, done.stderr
@@ -97,7 +104,8 @@ def test_watching_in_a_loop_of_ones_own(folder: Path) -> None:
 def test_the_tree_is_as_described() -> None:
     tree = next(body for language, body in BLOCKS if "core/stoker/  " in body)
     for name in re.findall(r"[a-z_]+/[a-z_/]*|[a-z_]+\.py", tree):
-        places = [ROOT / name, ROOT / "core/stoker" / name, ROOT / "plugins/stoker_plugins" / name]
+        parts = ("", "core/stoker", "core/stoker/engine", "plugins/stoker_plugins")
+        places = [ROOT / part / name for part in parts]
         assert any(place.exists() for place in places), name
 
 

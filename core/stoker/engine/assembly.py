@@ -7,7 +7,7 @@ from functools import partial
 
 from stoker.engine.failures import Failures
 from stoker.engine.flow import Flow
-from stoker.engine.pace import Limits
+from stoker.engine.pace import HOP_NS, PROCESS_HOP_NS, Limits
 from stoker.engine.plan import Plan
 from stoker.engine.process.segment import ProcessSegment
 from stoker.engine.segment import Segment
@@ -65,13 +65,16 @@ def make_flow(
     workers = sum(
         parts[s.index].num_workers for s in samples if parts[s.index].executor != "inline"
     )
+    hop_ns = (
+        PROCESS_HOP_NS if any(parts[s.index].executor == "process" for s in samples) else HOP_NS
+    )
     options = plan.pipeline.options
     flow = Flow(
         (plan.names[0], plan.source),
         plan.gather,
         samples,
         batches,
-        Limits(plan.prefetch_bytes, options.prefetch_batches, workers),
+        Limits(plan.prefetch_bytes, options.prefetch_batches, workers, hop_ns),
         options.in_order,
         options.seed,
         epochs,

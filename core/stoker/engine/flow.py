@@ -80,7 +80,7 @@ class Flow:
             for one, following in pairwise([*section.segments, None]):
                 assert one is not None
                 one.next = following
-        self._pace = Pace(limits.workers, limits.prefetch_bytes)
+        self._pace = Pace(limits)
         self._front = Front(source, seed, epochs, begin, share)
         self.stream = StreamLog(begin)
         self._batching: Batching | None = None

@@ -8,6 +8,8 @@ from stoker.engine.jobs import Chunk
 
 # A hand-over between threads costs about this, whatever the primitive (measured: 10-14 µs).
 HOP_NS = 12_000
+# One to another process and back: pickling, two system calls, two wake-ups.
+PROCESS_HOP_NS = 150_000
 # Work per hand-over, in hops: the hop then costs at most 1 %.
 WORK_PER_HOP = 100
 MAX_CHUNK = 256
@@ -20,18 +22,20 @@ class Limits:
     prefetch_bytes: int
     prefetch_batches: int
     workers: int
-    """Threads that work on samples; 0 when the consumer does it all."""
+    """Threads and processes that work on samples; 0 when the consumer does it all."""
+    hop_ns: int = HOP_NS
+    """What the dearest hand-over costs."""
 
 
 class Pace:
     """Sets the size of coming chunks by what finished ones cost."""
 
-    def __init__(self, workers: int, budget: int) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.chunk_size = 1
-        self._budget = budget
+        self._budget, self._work_ns = limits.prefetch_bytes, WORK_PER_HOP * limits.hop_ns
         self.ns_per_sample = 0.0
         self.bytes_per_sample = 0.0
-        self._workers = max(workers, 1)
+        self._workers = max(limits.workers, 1)
 
     def learn(self, chunk: Chunk, left: int | None) -> None:
         """Take a finished chunk into account; `left` samples of its epoch are still to start."""
@@ -43,7 +47,7 @@ class Pace:
         if made:
             # Rises at once and falls slowly: it guards the byte budget.
             self.bytes_per_sample = max(chunk.nbytes / made, 0.9 * self.bytes_per_sample)
-        fitting = int(WORK_PER_HOP * HOP_NS / max(self.ns_per_sample, 1.0))
+        fitting = int(self._work_ns / max(self.ns_per_sample, 1.0))
         if left is not None:  # enough chunks for every worker, also near an epoch's end
             fitting = min(fitting, left // (4 * self._workers))
         if self.bytes_per_sample:  # each worker's chunk has to fit into the byte budget

@@ -70,6 +70,16 @@ class EvaluateSession(StepSession):
         pairs = zip(self._sums, numbers[::2], numbers[1::2], strict=True)
         return {name: total / count if count else math.nan for name, total, count in pairs}
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the sums so far: weights are the model's own business."""
+        return {"sums": {name: (each.total, each.count) for name, each in self._sums.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on adding to the sums of a state."""
+        self._sums.clear()
+        for name, (total, count) in state["sums"].items():
+            self._add(name, total, count)
+
     def _add(self, name: str, total: Any, count: Any) -> None:
         # Numbers stay numbers here: bringing one to the device waits for it.
         wide = (v.to(**self._place) if isinstance(v, torch.Tensor) else v for v in (total, count))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter, sleep
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from stoker.parameters import param
 from stoker.sample import Batch
@@ -50,3 +50,10 @@ class TimedSession(StepSession):
         while (left := deadline - perf_counter()) > 0:
             sleep(left)
         return StepOutcome(samples)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing: going on needs no more than the loader's place."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take nothing over."""

@@ -470,3 +470,14 @@ def test_a_line_that_a_kill_cut_off_does_not_spoil_the_next_one(tmp_path: Path) 
 )
 def test_the_line_that_goes_on(command: str, to_go_on: str) -> None:
     assert with_resume(command) == to_go_on
+
+
+def test_steps_without_a_model_go_on_too(tmp_path: Path) -> None:
+    from stoker_plugins import collate, read, step
+
+    stages = read.Synthetic(40, shape=(2,)), collate.Stack(4), step.Timed(0.0)
+    whole = Run(Pipeline("timed", *stages), runs=tmp_path / "whole").execute()
+    Run(Pipeline("timed", *stages, max_steps=3), runs=tmp_path / "cut").execute()
+    rest = Run(Pipeline("timed", *stages), runs=tmp_path / "cut", resume="auto").execute()
+    assert rest["order"] == whole["order"]
+    assert (rest["steps"], rest["ledger"]["delivered"]) == (10, 40)

@@ -165,3 +165,19 @@ def test_metrics_that_are_none_are_refused(metrics: Any, said: str) -> None:
     with evaluation(task(metrics=metrics), context()) as session:
         with pytest.raises(UsageError, match=said):
             session(batch([1, 1]))
+
+
+def test_sums_go_on_from_a_state() -> None:
+    batches = [batch([1] * n, seed) for seed, n in enumerate((4, 4, 3))]
+    with evaluation(task(metrics=within), context()) as whole:
+        for each in batches:
+            whole(each)
+        expected = whole.results()
+    with evaluation(task(metrics=within), context()) as first:
+        first(batches[0])
+        state = first.state_dict()
+    with evaluation(task(metrics=within), context()) as rest:
+        rest.load_state_dict(state)
+        for each in batches[1:]:
+            rest(each)
+        assert rest.results() == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 
 from stoker.engine.process.channel import UnreadableError
@@ -85,7 +86,12 @@ class Attendant:
             self._start(is_last=True)
 
     def _start(self, is_last: bool) -> bool:
-        self._child = child = self._make(self.generation)
+        try:
+            self._child = child = self._make(self.generation)
+        except OSError as fault:
+            remedy = "; raise the limit (ulimit -n) or lower num_workers"
+            text = str(fault) + (remedy if fault.errno in (errno.EMFILE, errno.ENFILE) else "")
+            raise RunError(text) from fault
         self.generation += 1
         if self._stopping:
             child.interrupt()
@@ -133,11 +139,6 @@ class Attendant:
         self._drop(End())
 
     @property
-    def has_child(self) -> bool:
-        """Whether there is a child, dead or alive."""
-        return self._child is not None
-
-    @property
     def cpu_ns(self) -> int:
         """CPU time of all its children, as they last said."""
         child = self._child
@@ -182,8 +183,11 @@ class Attendant:
             ahead: it is busy with other work, so that this may take no more room than
                 there surely is; return False where it would.
         """
-        self._giving_up = False
-        child = self.ready()
+        child = self._child if ahead else self.ready()
+        if child is None:
+            return False
+        if not ahead:
+            self._giving_up = False
         try:
             packed = child.channel.pack(work)
         except Exception as error:

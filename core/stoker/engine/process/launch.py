@@ -34,15 +34,13 @@ class Child:
     """
 
     def __init__(self, opening: Opening, bound: int) -> None:
-        self._page = _page()
-        mine, its = socket.socketpair()
-        try:
+        with contextlib.ExitStack() as undo:
+            self._page = undo.enter_context(_page())
+            mine, its = socket.socketpair()
+            undo.enter_context(mine)
             with its:
                 self.process = _popen(its.fileno(), self._page.fileno(), bound)
-        except BaseException:
-            mine.close()
-            self._page.close()
-            raise
+            undo.pop_all()
         self._socket = mine
         self.channel = Channel(mine, bound)
         self._opening = opening

@@ -51,8 +51,10 @@ class Proxy:
         self._sent: tuple[int, Any] = (0, None)
         """The child that has an epoch's order, and which."""
         self._told_refused = False
-        self._begun: list[tuple[Job, ChunkWork | BatchWork]] = []
+        self._begun: list[Job] = []
         """Jobs that the child has, in order, and has not answered yet."""
+        self._loss: LostError | None = None
+        """What became of the child that has them, where that is known before they are asked for."""
         self.is_quick = False
         """The last job took so little time that the way to and from the child matters."""
 
@@ -63,7 +65,7 @@ class Proxy:
 
         Whatever goes wrong here does so again when it is the job's turn.
         """
-        if self._begun and self._begun[0][0] is job:
+        if self._begun and self._begun[0] is job:
             return True
         work = self._work_of(job)
         if work is None:
@@ -71,22 +73,25 @@ class Proxy:
         try:
             if not self._attendant.tell(self._complete(work, job), ahead=bool(self._begun)):
                 return False
-        except (LostError, StoppedError, RunError):
-            if not self._attendant.has_child:
-                self._begun.clear()
+        except LostError as loss:
+            self._loss = loss if loss.is_death and self._begun else None
             return False
-        self._begun.append((job, work))
+        except (StoppedError, RunError):
+            return False
+        self._begun.append(job)
         return True
 
     def forget(self, job: Job | None = None) -> None:
         """Wait until the child is through with all that it has (or one job), for nothing."""
-        while self._begun and job in (None, self._begun[0][0]):
+        while self._begun and job in (None, self._begun[0]):
             self._begun.pop(0)
             try:
                 self._attendant.hear()
-            except (LostError, StoppedError):
-                if not self._attendant.has_child:
+            except LostError as loss:
+                if loss.is_death:
                     self._begun.clear()
+            except StoppedError:
+                self._begun.clear()
 
     def _work_of(self, job: Job) -> ChunkWork | BatchWork | None:
         """Return what a child needs to do a job, None where there is nothing to do."""
@@ -107,15 +112,17 @@ class Proxy:
         work = self._work_of(job)
         if work is None:
             return
+        before = job.work_ns
         try:
             if isinstance(job, Chunk):
                 self._do_chunk(job, work)
             elif isinstance(job, BatchJob):
                 self._do_batch(job, work)
         except StoppedError:
-            return  # what it holds is unused
+            self._begun.clear()  # the child is gone, or will be; what the job holds is unused
         except RunError as error:  # no child could be started
             give_up(job, error)
+        self.is_quick = job.work_ns - before < QUICK_NS
 
     def _do_chunk(self, chunk: Chunk, work: ChunkWork | BatchWork) -> None:
         try:
@@ -125,7 +132,6 @@ class Proxy:
             self._tell(loss, count)
             answers = self._one_by_one(chunk, count)
         put_into(chunk, answers)
-        self.is_quick = chunk.work_ns < QUICK_NS
 
     def _one_by_one(self, chunk: Chunk, count: int) -> list[Answer]:
         """Do a chunk's samples again, each by itself."""
@@ -186,8 +192,12 @@ class Proxy:
         return said
 
     def _attended(self, work: ChunkWork | BatchWork, job: Job) -> Answer:
-        while self._begun and self._begun[0][0] is not job:  # of a flow that was left
-            self.forget(self._begun[0][0])
+        """Return the child's answer, whether it has the job already or not."""
+        loss, self._loss = self._loss, None
+        if loss is not None:
+            raise loss
+        while self._begun and self._begun[0] is not job:  # of a flow that was left
+            self.forget(self._begun[0])
         if self._begun:
             self._begun.pop(0)
             return self._attendant.hear()
@@ -203,7 +213,8 @@ class Proxy:
         """Give a chunk the epoch's order along, where its stages need it and have it not yet."""
         if not (self._mixes and isinstance(work, ChunkWork) and isinstance(job, Chunk)):
             return work
-        self._attendant.ready()
+        if not self._begun:  # else only the child that has those will do
+            self._attendant.ready()
         number, order = self._sent
         if number == self._attendant.generation and order is job.order:
             return work

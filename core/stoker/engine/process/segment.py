@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from queue import Empty
 from typing import Any
 
@@ -98,10 +98,8 @@ class ProcessSegment(Segment):
             following: Job | None = None
             is_taken = False
             if proxy.is_quick and not job.flow.cancelled and proxy.begin(job):
-                try:
+                with suppress(Empty):
                     following, is_taken = self._take(), True
-                except Empty:
-                    pass
                 if following is not None and not following.flow.cancelled:
                     proxy.begin(following)
             if job.flow.cancelled:

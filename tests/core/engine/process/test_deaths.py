@@ -72,6 +72,20 @@ def test_S6_sample_that_kills_twice_ends_the_run(tmp_path: Path) -> None:
     assert got == [0, 1, 2, 3, 4]
 
 
+def test_S6_nothing_is_lost_or_doubled_when_jobs_are_sent_ahead(tmp_path: Path) -> None:
+    log, killers = tmp_path / "log", (150, 400, 401)
+    work = Kills(log, at=killers, executor="process", num_workers=2)
+    with Pipeline("ahead", Numbers(600, shuffle=True), work, on_error=Quarantine(3)) as loader:
+        with pytest.warns(RuntimeWarning, match="done again"):
+            got = [sample["x"] for sample in loader]
+        loader.ledger.check()
+        records = loader.failures.records
+    assert sorted(got) == sorted(set(range(600)) - set(killers))
+    assert sorted(int(str(record["key"])) for record in records) == list(killers)
+    lines = noted(log)
+    assert all(1 <= lines.count(str(x)) <= 3 for x in range(600))
+
+
 def test_a_worker_that_dies_idle_is_replaced(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with Pipeline("idle", Numbers(3), Notes(log, executor="process", num_workers=1)) as loader:
@@ -141,6 +155,7 @@ def test_a_worker_that_cannot_start_says_why() -> None:
         with pytest.raises(RunError) as caught:
             list(loader)
         loader.ledger.check()
+        assert loader.ledger.delivered == 0  # what was read has not been through all stages
     text = str(caught.value)
     assert text.startswith(
         "a worker of toy.unopenable could not start: RuntimeError: no decoder here"

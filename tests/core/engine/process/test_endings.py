@@ -201,3 +201,11 @@ def test_few_file_descriptors_are_enough(tmp_path: Path) -> None:
     script.write_text(LIMITED)
     ended = python("-W", "error", str(script), "RLIMIT_NOFILE", "64")
     assert (ended.stdout, ended.stderr) == ("\n", "")
+
+
+def test_too_few_file_descriptors_are_named(tmp_path: Path) -> None:
+    script = tmp_path / "limited.py"
+    script.write_text(LIMITED)
+    ended = python("-W", "error", str(script), "RLIMIT_NOFILE", "7")
+    assert ended.returncode == 1
+    assert "Too many open files; raise the limit (ulimit -n) or lower num_workers" in ended.stderr
