@@ -304,3 +304,17 @@ def test_no_warning_is_left_over() -> None:
         warnings.simplefilter("error")
         with Pipeline("quiet", Numbers(20), Lists(5)) as loader:
             list(loader)
+
+
+@pytest.mark.parametrize("executor", ["inline", "thread"])
+def test_closing_between_two_samples_accounts_for_the_rest(executor: Any) -> None:
+    loader = Pipeline("samples", Numbers(100, executor=executor)).loader()
+    samples = iter(loader)
+    for _ in range(37):
+        next(samples)
+    loader.close()
+    loader.ledger.check()
+    assert loader.ledger.delivered == 37
+    assert loader.state_dict()["position"] == 37
+    del samples
+    loader.ledger.check()

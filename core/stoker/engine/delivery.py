@@ -63,10 +63,8 @@ class Delivery:
             for self._given, sample in enumerate(chunk.samples, 1):
                 yield sample
         finally:
-            ledger = flow.ledger_of(chunk.epoch)
-            ledger.delivered += self._given
-            ledger.unused += len(chunk.samples) - self._given
-            self._counted = True
+            if self._held is chunk:
+                self._count(chunk, flow)
 
     def epoch_ends(self) -> None:
         """All of the epoch was delivered."""
@@ -78,8 +76,18 @@ class Delivery:
         """The flow ends before its time: remember where that was."""
         self._left = self._of(flow)
 
+    def _count(self, held: Job, flow: Flow) -> None:
+        """Count what was given of a chunk, and the rest of it, or a whole batch, as unused."""
+        if not self._counted:
+            ledger = flow.ledger_of(held.epoch)
+            ledger.delivered += self._given
+            ledger.unused += held.size - self._given
+            self._counted = True
+
     def settle(self, flow: Flow) -> None:
         """Account for a flow that ended."""
+        if self._held is not None and not flow.has(self._held):
+            self._count(self._held, flow)
         flow.settle()
         self.before.add(flow.ledger)
 

@@ -32,9 +32,6 @@ from stoker.measure.meter import Gauge
 from stoker.sample import nbytes
 from stoker.stages import Gather, Source, StreamSource
 
-# Samples in flight at least, so that one slow sample does not stop the others at once.
-MIN_WINDOW = 64
-
 
 class Flow:
     """Epochs [first, last) on their way through the segments.
@@ -162,6 +159,11 @@ class Flow:
             if isinstance(chunk, Chunk) and chunk.epoch == epoch and not chunk.ends_epoch:
                 spans.append((chunk.leg.first, chunk.leg.first + chunk.leg.count))
 
+    def has(self, job: Job) -> bool:
+        """Whether a job is still on its way to the consumer."""
+        section = self._batches if isinstance(job, BatchJob) else self._chunks
+        return section.live.get(job.index) is job
+
     def cancel(self) -> None:
         """Let workers skip what is in flight. Threads may still be busy with it."""
         self.cancelled = True
@@ -265,7 +267,7 @@ class Flow:
 
     def _dispatch(self) -> bool:
         """Start chunks while there is room; return whether an epoch was closed by it."""
-        while not self._over and self._room():
+        while not self._over and self._pace.allows(len(self._chunks.live), self._blind, self.bytes):
             if not self._front.is_open:
                 self._front.open_epoch()
                 self._flushed = False
@@ -284,20 +286,6 @@ class Flow:
         self._blind += chunk.blind
         self._account(chunk.nbytes)
         self._chunks.start(chunk)
-
-    def _room(self) -> bool:
-        """Whether one more chunk may start."""
-        live = len(self._chunks.live)
-        if live == 0:
-            return True
-        if self._limits.workers == 0:
-            return False  # the consumer does it all: one chunk at a time
-        pace = self._pace
-        if self._blind:
-            return live < self._limits.workers  # until the sizes in flight are known
-        window = max(4 * self._limits.workers, MIN_WINDOW // pace.chunk_size)
-        coming = pace.bytes_per_sample * pace.chunk_size
-        return live < window and self.bytes + coming <= self._limits.prefetch_bytes
 
     def _account(self, nbytes: int) -> None:
         self.bytes += nbytes

@@ -13,6 +13,8 @@ PROCESS_HOP_NS = 150_000
 # Work per hand-over, in hops: the hop then costs at most 1 %.
 WORK_PER_HOP = 100
 MAX_CHUNK = 256
+# Samples in flight at least, so that one slow sample does not stop the others at once.
+MIN_WINDOW = 64
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,28 @@ class Pace:
     def __init__(self, limits: Limits) -> None:
         self.chunk_size = 1
         self._budget, self._work_ns = limits.prefetch_bytes, WORK_PER_HOP * limits.hop_ns
+        self._consumer_works = limits.workers == 0
         self.ns_per_sample = 0.0
         self.bytes_per_sample = 0.0
         self._workers = max(limits.workers, 1)
+
+    def allows(self, live: int, blind: int, held: int) -> bool:
+        """Whether one more chunk may start.
+
+        Args:
+            live: chunks in flight.
+            blind: those of them that were started before any size was known.
+            held: bytes in flight.
+        """
+        if live == 0:
+            return True
+        if self._consumer_works:
+            return False  # one chunk at a time
+        if blind:
+            return live < self._workers  # until the sizes in flight are known
+        window = max(4 * self._workers, MIN_WINDOW // self.chunk_size)
+        coming = self.bytes_per_sample * self.chunk_size
+        return live < window and held + coming <= self._budget
 
     def learn(self, chunk: Chunk, left: int | None) -> None:
         """Take a finished chunk into account; `left` samples of its epoch are still to start."""
