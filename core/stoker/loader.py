@@ -240,6 +240,7 @@ class Loader:
         begin = fitting(self.plan, state)
         self._abandon()
         self._delivery.go_on(begin)
+        self.failures.go_on(begin.ledger.quarantined)
 
     @property
     def ledger(self) -> Ledger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stoker import Pipeline, Quarantine
-from stoker.errors import SampleError, UsageError
+from stoker.errors import QuarantineError, SampleError, UsageError
+from stoker.loader import Loader
 from toys import Add, BySum, Copies, Draw, KeepEven, Lists, Numbers, Stream, WithOther
 
 EPOCHS = 3
@@ -294,3 +296,28 @@ def test_a_stage_that_sees_other_samples_sees_the_same_ones() -> None:
     with pipeline as loader:
         loader.load_state_dict(state)
         assert first + list(loader) == whole
+
+
+@pytest.mark.parametrize("stop", [1, 4, 9])
+def test_the_quarantine_goes_on_and_counts_nothing_twice(stop: int, tmp_path: Path) -> None:
+    file = tmp_path / "quarantine.jsonl"
+    failing = Add(fail_at=(2, 15, 16, 31))
+    pipeline = Pipeline("q", Numbers(60), failing, Lists(4), on_error=Quarantine(8), epochs=2)
+    with Loader(pipeline, quarantine=file) as loader:
+        batches = iter(loader)
+        for _ in range(stop):
+            next(batches)
+        state = loader.state_dict()
+    file.write_text(file.read_text() + '{"epoch": 0, "cut')  # a kill in the middle of a line
+    with Loader(pipeline, quarantine=file) as loader:
+        loader.load_state_dict(state)
+        while loader.epoch < 2:
+            list(loader)
+        assert len(loader.failures.records) == 8  # four an epoch
+        assert loader.ledger.quarantined == 8
+    strict = Pipeline("q", Numbers(60), failing, Lists(4), on_error=Quarantine(3), epochs=2)
+    with Loader(strict) as loader:  # without a file the state alone tells
+        loader.load_state_dict(state)
+        with pytest.raises(QuarantineError, match="[45] samples failed"):
+            while loader.epoch < 2:
+                list(loader)

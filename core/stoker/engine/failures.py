@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from stoker.errors import QuarantineError, RunError, SampleError
 from stoker.jsonable import to_json
@@ -22,8 +25,29 @@ class Failures:
     def __init__(self, policy: OnError, path: Path | None = None) -> None:
         self.policy = policy
         self.path = path
-        self.records: list[dict[str, object]] = []
+        self.records: list[dict[str, Any]] = []
+        self._met_before: list[dict[str, Any]] = []
+        self._counted_before = 0
         self._lock = threading.Lock()
+
+    def go_on(self, quarantined: int) -> None:
+        """Go on where another loader stood, with what it had quarantined.
+
+        Its file may also hold samples that were only prefetched then: they come again, and are
+        not counted again.
+
+        Args:
+            quarantined: samples that the other one had, for when there is no file.
+        """
+        with self._lock:
+            self.records, self._met_before, self._counted_before = [], [], 0
+            if self.path is None or not self.path.exists():
+                self._counted_before = quarantined
+                return
+            for line in self.path.read_text("utf-8").splitlines():
+                with suppress(ValueError):  # a kill may have cut the last line off
+                    self.records.append(json.loads(line))
+            self._met_before = list(self.records)
 
     @property
     def left(self) -> int:
@@ -34,10 +58,10 @@ class Failures:
             return self.policy.budget - self._spent()
 
     def _spent(self) -> int:
-        return sum(int(str(entry["samples"])) for entry in self.records)
+        return self._counted_before + sum(int(entry["samples"]) for entry in self.records)
 
     def judge(
-        self, stage: str, error: Exception, place: Origin, samples: int = 1
+        self, stage: str, error: Exception, place: Origin, epoch: int, samples: int = 1
     ) -> RunError | None:
         """Return None where the run goes on without the failing samples, else what ends it."""
         failure = (
@@ -47,7 +71,8 @@ class Failures:
         )
         if not isinstance(self.policy, Quarantine):
             return failure
-        record: dict[str, object] = {
+        record: dict[str, Any] = {
+            "epoch": epoch,
             "stage": stage,
             "key": failure.key,
             "shard": failure.shard,
@@ -56,10 +81,7 @@ class Failures:
             "error": failure.reason,
         }
         with self._lock:
-            self.records.append(record)
-            if self.path is not None:
-                with self.path.open("a") as file:
-                    file.write(to_json(record) + "\n")
+            self._note(record)
             spent = self._spent()
         if spent <= self.policy.budget:
             return None
@@ -70,3 +92,12 @@ class Failures:
         )
         ending.__cause__ = failure
         return ending
+
+    def _note(self, record: dict[str, Any]) -> None:
+        if record in self._met_before:
+            self._met_before.remove(record)
+            return
+        self.records.append(record)
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(to_json(record) + "\n")

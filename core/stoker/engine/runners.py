@@ -120,7 +120,7 @@ class ChunkRunner(Runner):
 
     def failed(self, chunk: Chunk, item: Any, error: Exception) -> Any:
         """Judge a failure; return what ends the run, or None where it goes on."""
-        ending = self.failures.judge(self.name, error, self.origin(item))
+        ending = self.failures.judge(self.name, error, self.origin(item), chunk.epoch)
         if ending is None:
             self.meter.failures += 1
             chunk.tally.quarantined += 1
@@ -241,7 +241,7 @@ class BatchRunner(Runner):
             self.work(job)
             job.measured = nbytes(job.batch)
         except Exception as error:
-            job.error = self.failures.judge(self.name, error, job.origin(), count)
+            job.error = self.failures.judge(self.name, error, job.origin(), job.epoch, count)
             if job.error is None:
                 self.meter.failures += count
                 job.tally.quarantined += count

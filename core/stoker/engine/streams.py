@@ -212,7 +212,7 @@ class StreamRunner(ChunkRunner):
             for sample in self._shard(shards[index]):
                 if isinstance(sample, Exception):
                     if number >= first:  # else it was judged before
-                        self._fails(shards[index], sample)
+                        self._fails(shards[index], sample, epoch)
                     continue
                 number += 1
                 if number > first:
@@ -228,9 +228,9 @@ class StreamRunner(ChunkRunner):
         except Exception as error:
             yield error
 
-    def _fails(self, shard: Shard, error: Exception) -> None:
+    def _fails(self, shard: Shard, error: Exception, epoch: int) -> None:
         """Judge an error, which counts as one sample."""
-        ending = self.failures.judge(self.name, error, Origin(shard=str(shard)))
+        ending = self.failures.judge(self.name, error, Origin(shard=str(shard)), epoch)
         if ending is not None:
             raise ending from error
         self.meter.failures += 1

@@ -80,9 +80,9 @@ class _Notes(Failures):
         self.failed: list[Failed] = []
 
     def judge(
-        self, stage: str, error: Exception, place: Origin, samples: int = 1
+        self, stage: str, error: Exception, place: Origin, epoch: int, samples: int = 1
     ) -> RunError | None:
-        failure = Failures("raise").judge(stage, error, place)
+        failure = Failures("raise").judge(stage, error, place, epoch)
         if self.policy == "raise":
             return failure
         assert failure is not None

@@ -242,7 +242,7 @@ class Proxy:
         """Judge the samples that failed in the child and were left out there."""
         left = sum(failed.samples for failed in said.failed)
         for stage, fault, samples in said.failed:
-            ending = self._failures.judge(stage, fault.error(), Origin(), samples)
+            ending = self._failures.judge(stage, fault.error(), Origin(), job.epoch, samples)
             if ending is not None:  # the rest failed, too, but after the end
                 job.error = job.error or ending
                 said.tally.quarantined -= left
@@ -254,7 +254,7 @@ class Proxy:
     def _fail(self, job: Job, loss: LostError, place: Origin, samples: int) -> None:
         """Let samples fail that were lost twice."""
         name = self._stages[loss.stage][0]
-        ending = self._failures.judge(name, loss.as_failure(name, place), place, samples)
+        ending = self._failures.judge(name, loss.as_failure(name, place), place, job.epoch, samples)
         # The child that knew how far they came is dead: up to the stage that it was in.
         for before, _ in self._stages[: loss.stage]:
             self._meters[before].items_in += samples
