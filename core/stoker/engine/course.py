@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Span = tuple[int, int]
 """Positions [start, stop)."""
@@ -48,12 +49,11 @@ class Share:
         return first + done * self.world_size
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
+class Leg(NamedTuple):
     """The next positions to go through: neighbours."""
 
     first: int
-    count: int
+    length: int
     block: int | None = None
     """The block they are in, where ranks share an epoch: its number is the batch's."""
     ends_block: bool = False
@@ -81,15 +81,31 @@ class Course:
     _spans: deque[Span] = field(init=False)
     _block: int = field(init=False, default=0)
     _inside: int = field(init=False, default=0)
+    left: int | None = field(init=False, default=None)
+    """How many positions are still to come at most, None where only reading tells."""
 
     def __post_init__(self) -> None:
         self._spans = deque(self.spans)
         if self.share is not None:
             self._block = self.at // self.share.size + self.share.rank
             self._first = self.at // self.share.size
+        if self.samples is None:
+            return
+        if self.share is None:
+            waiting = sum(stop - start for start, stop in self._spans)
+            self.left = waiting + max(self.samples - self.at, 0)
+        else:
+            self.left = self.share.rounds(self.samples, self._first) * self.share.size
 
     def take(self, most: int) -> Leg | None:
         """Return the next positions, at most so many, and pass them; None at the end."""
+        leg = self._next(most)
+        if leg is not None and self.left is not None:
+            # The last block of a rank may be shorter.
+            self.left = max(self.left - leg.length, 0)
+        return leg
+
+    def _next(self, most: int) -> Leg | None:
         if self._spans:
             start, stop = self._spans.popleft()
             count = min(most, stop - start)
@@ -127,20 +143,12 @@ class Course:
         return Leg(start, count, block, ends, round_end, padding)
 
     @property
-    def left(self) -> int | None:
-        """How many positions are still to come, None where only reading tells."""
-        if self.samples is None:
-            return None
-        if self.share is None:
-            return sum(stop - start for start, stop in self._spans) + self.samples - self.at
-        done = (self._block - self._first) // self.share.world_size
-        rounds = self.share.rounds(self.samples, self._first)
-        return max(rounds - done, 0) * self.share.size - self._inside
-
-    @property
     def over(self) -> bool:
         """Nothing is to come any more."""
-        return self.left is not None and self.left <= 0
+        if self.share is None or self.samples is None:
+            return self.left == 0
+        done = (self._block - self._first) // self.share.world_size
+        return done >= self.share.rounds(self.samples, self._first)
 
     def rest(self) -> tuple[list[Span], int]:
         """Return the spans that are still to come, and from where on all is."""

@@ -157,7 +157,7 @@ class Flow:
             places += single
         for chunk in self._chunks.live.values():
             if isinstance(chunk, Chunk) and chunk.epoch == epoch and not chunk.ends_epoch:
-                spans.append((chunk.leg.first, chunk.leg.first + chunk.leg.count))
+                spans.append((chunk.leg.first, chunk.leg.first + chunk.leg.length))
 
     def has(self, job: Job) -> bool:
         """Whether a job is still on its way to the consumer."""
@@ -190,9 +190,9 @@ class Flow:
             following.put(job)
             return
         job.segment = None
-        begin = self._front.begin_of(job.epoch)
-        if isinstance(job, Chunk) and begin is not None and begin.parts:
-            job.leave_out(begin.parts)
+        begin = self._front.begin
+        if begin is not None and begin.parts and isinstance(job, Chunk):
+            job.leave_out(begin.parts if begin.epoch == job.epoch else {})
         measured = self._measure(job)
         with self._lock:
             self._account(measured - job.nbytes)
@@ -281,7 +281,7 @@ class Flow:
     def _start(self, leg: Leg) -> None:
         """Start a chunk of the next positions."""
         chunk = Chunk(self, self._chunks.started, self._front.epoch, self._front.order, leg)
-        chunk.nbytes = int(self._pace.bytes_per_sample * leg.count)
+        chunk.nbytes = int(self._pace.bytes_per_sample * leg.length)
         chunk.blind = chunk.nbytes == 0
         self._blind += chunk.blind
         self._account(chunk.nbytes)

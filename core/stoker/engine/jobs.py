@@ -83,7 +83,7 @@ class Chunk(Job):
         super().__init__(flow, index, epoch)
         self.leg = leg
         """Where it lies in the epoch."""
-        first, count = leg.first, leg.count
+        first, count = leg.first, leg.length
         self.order = order
         """All addresses of the epoch (empty for streams)."""
         addresses: Any = order[first : first + count]
@@ -113,7 +113,7 @@ class Chunk(Job):
             return []
         made = len(self.samples)
         behind = self.positions[made - 1] + 1 if made else self.leg.first
-        return [(behind, self.leg.first + self.leg.count)]
+        return [(behind, self.leg.first + self.leg.length)]
 
     def places(self) -> Sequence[Place]:
         """Return where in the epoch its samples stand."""
@@ -127,7 +127,7 @@ class Chunk(Job):
         Args:
             wanted: the parts still to come, of positions that were delivered in part.
         """
-        if self.parts is None:
+        if self.parts is None or not wanted:
             return
         pairs = list(zip(self.positions, self.parts, strict=True))
         kept = [i for i, (n, part) in enumerate(pairs) if n not in wanted or part in wanted[n]]

@@ -91,7 +91,10 @@ class EpochLedgers:
 
     def of(self, epoch: int) -> Ledger:
         """Return the ledger of one epoch."""
-        return self._epochs.setdefault(epoch, Ledger())
+        ledger = self._epochs.get(epoch)  # at every hand-over: makes none for nothing
+        if ledger is None:
+            ledger = self._epochs[epoch] = Ledger()
+        return ledger
 
     def total(self, until: int | None = None) -> Ledger:
         """Return the sum, of all epochs or up to one of them."""

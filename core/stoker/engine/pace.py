@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from stoker.engine.jobs import Chunk
 
-# A hand-over between threads costs about this, whatever the primitive (measured: 10-14 µs).
-HOP_NS = 12_000
+# A hand-over between threads is 15-20 µs of code, whatever the primitive. Where threads contend
+# for the GIL and for cores it comes to 50 µs of CPU time and 30 of waiting (measured with 1 ms of
+# work a sample that lets go of the GIL, 2 threads on 2 cores).
+HOP_NS = 80_000
 # One to another process and back: pickling, two system calls, two wake-ups.
 PROCESS_HOP_NS = 150_000
 # Work per hand-over, in hops: the hop then costs at most 1 %.
