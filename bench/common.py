@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy
 
 from stoker.run.versions import versions
+
+Told = TypeVar("Told")
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SEED = 17
@@ -130,11 +132,11 @@ def all_met(result: Mapping[str, Any]) -> bool:
 
 
 def interleave(
-    contestants: Mapping[str, Callable[[], float]],
+    contestants: Mapping[str, Callable[[], Told]],
     rounds: int,
     before_each: Callable[[], object],
     progress: Callable[[str], object] = lambda text: None,
-) -> dict[str, list[float]]:
+) -> dict[str, list[Told]]:
     """Return each contestant's figures, one a round, after a warm-up round.
 
     Every round runs all contestants, in an order shuffled anew, so that a drift of the
@@ -148,7 +150,7 @@ def interleave(
     """
     shuffle = random.Random(SEED).shuffle
     order = list(contestants)
-    figures: dict[str, list[float]] = {name: [] for name in order}
+    figures: dict[str, list[Told]] = {name: [] for name in order}
     for number in range(rounds + 1):
         progress(f"round {number} of {rounds}" if number else "warm-up round")
         shuffle(order)
