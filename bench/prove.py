@@ -47,6 +47,8 @@ ITEMS = (
     Item("watch", ("-m", "bench.watch"), "watch.json"),
     Item("peers", ("-m", "bench.peers"), "peers.json"),
     Item("index", ("-m", "bench.index"), "index.json"),
+    Item("processes", ("-m", "bench.processes"), "processes.json"),
+    Item("faults", ("-m", "bench.faults"), "faults.json"),
 )
 
 

@@ -31,12 +31,7 @@ from stoker.engine.plan import Plan, make_plan
 from stoker.engine.segment import Segment
 from stoker.engine.standing import fitting, identity, settled
 from stoker.errors import UsageError
-from stoker.measure.snapshot import (
-    Report,
-    Snapshot,
-    StageFacts,
-    report_between,
-)
+from stoker.measure.snapshot import Report, Snapshot, StageFacts, report_between
 from stoker.pipeline import Pipeline, Quarantine
 from stoker.stages import Source
 
@@ -67,6 +62,8 @@ class Loader:
         self._flow_end = 0
         self._peak_bytes = 0
         self._started = False
+        self._reads_before = 0
+        """Samples that were read before a state was loaded: its ledger knows nothing of them."""
         self.reread = 0
         """Samples that a stream read again to find where it was to go on."""
         self._first: Snapshot | None = None
@@ -240,6 +237,7 @@ class Loader:
         begin = fitting(self.plan, state)
         self._abandon()
         self._delivery.go_on(begin)
+        self._reads_before = self._reads()
         self.failures.go_on(begin.ledger.quarantined)
 
     @property
@@ -249,13 +247,12 @@ class Loader:
         total.add(self._delivery.before)
         if self._flow is not None:
             total.add(self._flow.ledger)
-        source = self.plan.names[0]
-        total.read += sum(
-            state.meters[source].items_in
-            for segment in self.segments[:1]
-            for state in segment.workers
-        )
+        total.read += self._reads() - self._reads_before
         return total
+
+    def _reads(self) -> int:
+        source, [first, *_] = self.plan.names[0], self.segments
+        return sum(worker.meters[source].items_in for worker in first.workers)
 
     @property
     def flow(self) -> Flow | None:

@@ -321,3 +321,16 @@ def test_the_quarantine_goes_on_and_counts_nothing_twice(stop: int, tmp_path: Pa
         with pytest.raises(QuarantineError, match="[45] samples failed"):
             while loader.epoch < 2:
                 list(loader)
+
+
+def test_a_loader_goes_back_to_a_state_of_its_own() -> None:
+    with Pipeline("back", Numbers(100), Lists(5)) as loader:
+        batches = iter(loader)
+        first = [next(batches) for _ in range(4)]
+        state = loader.state_dict()
+        for _ in range(9):
+            next(batches)
+        loader.load_state_dict(state)
+        assert first + list(loader) == [list(range(n, n + 5)) for n in range(0, 100, 5)]
+    loader.ledger.check()
+    assert (loader.ledger.read, loader.ledger.delivered) == (100, 100)
