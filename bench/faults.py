@@ -38,7 +38,7 @@ def suite(folder: Path, long: bool) -> ElementTree.Element:
     environment = {**os.environ, "STOKER_PROVE": "1" if long else "0"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "tests/faults", "-p", "no:cacheprovider",
-         f"--junitxml={report}"],
+         "-o", "junit_family=xunit1", f"--junitxml={report}"],
         cwd=ROOT,
         env=environment,
         stdout=sys.stderr,

@@ -94,7 +94,7 @@ def killed(runs: Path, kills: int, pace: Pace, seed: int, args: Sequence[str] = 
         raise RuntimeError(f"the job ended with {process.returncode}")
     outcome = _outcome(runs)
     outcome.kills = done
-    outcome.left_over = left + _survivors(mark) + sorted(_shared_memory() - shared) + _stray(runs)
+    outcome.left_over = left + _survivors(mark) + _left_in_memory(shared) + _stray(runs)
     return outcome
 
 
@@ -203,6 +203,14 @@ def _processes(mark: str) -> list[str]:
         except OSError:
             continue  # it ended, or is another's
     return found
+
+
+def _left_in_memory(before: set[str]) -> list[str]:
+    """Return shared memory that stays: others on this machine make some for a moment."""
+    deadline = time.monotonic() + _GONE_S
+    while (found := _shared_memory() - before) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return sorted(found)
 
 
 def _shared_memory() -> set[str]:

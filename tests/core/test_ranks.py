@@ -185,3 +185,30 @@ def test_what_ranks_cannot_share_is_refused_at_once() -> None:
     ):
         with pytest.raises(PlanError, match=why), made:
             pass
+
+
+@pytest.mark.parametrize(("name", "given"), [("RANK", "x"), ("WORLD_SIZE", "2.0"), ("RANK", "")])
+def test_nonsense_in_the_environment_is_told(
+    name: str, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in ("RANK", "WORLD_SIZE"):
+        monkeypatch.setenv(other, "1")
+    monkeypatch.setenv(name, given)
+    with (
+        pytest.raises(PlanError, match=f"environment has {name}='{given}'"),
+        Pipeline("env", Numbers(12), Lists(2)),
+    ):
+        pass
+    with Pipeline("env", Numbers(12), Lists(2), rank=0, world_size=1) as loader:
+        assert len(list(loader)) == 6
+
+
+@pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE"])
+def test_half_of_what_torchrun_says_is_not_taken_for_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv(name, "3")
+    with Pipeline("env", Numbers(12), Lists(2)) as loader:
+        assert len(list(loader)) == 6

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stoker import Pipeline, Quarantine
-from stoker.errors import QuarantineError, SampleError, UsageError
+from stoker.errors import QuarantineError, RunError, SampleError, UsageError
 from stoker.loader import Loader
 from toys import Add, BySum, Copies, Draw, KeepEven, Lists, Numbers, Stream, WithOther
 
@@ -334,3 +334,15 @@ def test_a_loader_goes_back_to_a_state_of_its_own() -> None:
         assert first + list(loader) == [list(range(n, n + 5)) for n in range(0, 100, 5)]
     loader.ledger.check()
     assert (loader.ledger.read, loader.ledger.delivered) == (100, 100)
+
+
+def test_a_stream_of_other_shards_is_refused() -> None:
+    with Pipeline("shards", Stream(4, 10), Lists(5)) as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+    for shards in (3, 5):
+        with Pipeline("shards", Stream(shards, 10), Lists(5)) as loader:
+            loader.load_state_dict(state)
+            with pytest.raises(RunError, match=f"the {shards} shards are not those that epoch 0"):
+                list(loader)
+        loader.ledger.check()

@@ -19,6 +19,7 @@ from stoker.engine.jobs import BatchJob, Chunk
 from stoker.engine.jobs import Job as Handover
 from stoker.engine.ledger import Ledger
 from stoker.engine.pace import Limits
+from stoker.engine.workers import WorkerState
 from stoker.measure.meter import Gauge, Meter, Totals, WaitMeter
 from stoker.measure.snapshot import SegmentCounters, Snapshot, StageFacts
 from stoker.rng import Rng
@@ -89,7 +90,7 @@ class Workers(engine.Segment):
             state.runqueue_ns = thread.runqueue_ns
         return super().counters(now_ns)
 
-    def _program(self, state: engine.WorkerState, thread: Thread) -> Iterator[Demand]:
+    def _program(self, state: WorkerState, thread: Thread) -> Iterator[Demand]:
         machine, run = self._machine, self._run
         while True:
             yield from self._wait(state.waits, thread)

@@ -40,7 +40,7 @@ class Batching:
         """Take a chunk's samples up and send the batches that they complete on their way."""
         self.epoch = chunk.epoch
         self.gathering.add(chunk)  # its bytes stay accounted for until a batch takes them over
-        self._ledger.add(chunk.tally)
+        self._flow.count(chunk)
         if chunk.ends_epoch:
             self.flush()
         elif self._share is None:

@@ -102,12 +102,12 @@ def ask_stages(stages: Sequence[Stage], names: Sequence[str], device: str) -> Fi
     return found
 
 
-def count_samples(stages: Sequence[Stage], seed: int) -> int | None:
+def count_samples(stages: Sequence[Stage], seed: int, epoch: int = 0) -> int | None:
     """Return the samples of an epoch as the source counts them, or None for streams."""
     source = stages[0]
     if not isinstance(source, Source):
         return None
-    return len(source.addresses(0, Rng(seed, source.name).move(0, 0)))
+    return len(source.addresses(epoch, Rng(seed, source.name).move(epoch, 0)))
 
 
 def samples_are_exact(stages: Sequence[Stage]) -> str:

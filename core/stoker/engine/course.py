@@ -166,6 +166,12 @@ def spans_of(places: Sequence[Place]) -> tuple[list[Span], Sequence[Place]]:
     return [], places
 
 
+def extras(places: Iterable[Place]) -> int:
+    """Return by how much samples are more than positions, of those that became several."""
+    several = [place[0] for place in places if isinstance(place, tuple)]
+    return len(several) - len(set(several))
+
+
 def merged(spans: Iterable[Span]) -> list[Span]:
     """Return spans in order, neighbours and overlaps joined."""
     joined: list[Span] = []

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from time import perf_counter_ns
 
 from stoker.engine.batching import Batching
-from stoker.engine.course import Leg, Place, Share, Span, spans_of
+from stoker.engine.course import Leg, Place, Share, Span, extras, spans_of
 from stoker.engine.front import Front
 from stoker.engine.jobs import BatchJob, Chunk, Job
 from stoker.engine.ledger import EpochLedgers, Ledger
@@ -111,9 +111,15 @@ class Flow:
         with self._lock:
             self.ready.change(-1, perf_counter_ns())
             self.bytes -= job.nbytes
-            self.ledger_of(job.epoch).add(job.tally)
+            self.count(job)
             (self._batches if isinstance(job, BatchJob) else self._chunks).leave(job)
             self._pump()
+
+    def count(self, job: Job) -> None:
+        """Take the fates that samples met in a job into the ledger. Under the lock."""
+        self.ledger_of(job.epoch).add(job.tally)
+        if isinstance(job, Chunk):
+            self.stream.counted(job.epoch, job.lost)
 
     def standing(
         self,
@@ -129,18 +135,19 @@ class Flow:
         with self._lock:
             ledger = self._ledgers.total(epoch)
             ledger.add(before)
-            stream = self.stream.mark(epoch)
-            front = self._front
+            stream, front = self.stream.mark(epoch), self._front
+            samples = front.samples_of(epoch)
             if front.share is not None:
                 begin = front.begin_of(epoch)
                 block = front.share.behind(batch, begin.batch if begin is not None else 0)
                 at = block * front.share.size
-                return Standing.of(epoch, block, (), (), at, stream, ledger)
+                return Standing.of(epoch, block, (), (), at, stream, ledger, samples)
             more, position = front.ahead(epoch)
             spans, places = [*handed[0], *more], list(handed[1])
             self._under_way(epoch, spans, places)
+            ledger.expanded -= extras(places)  # whoever goes on makes these anew
             places += front.parts_in(epoch, spans)
-            return Standing.of(epoch, batch, spans, places, position, stream, ledger)
+            return Standing.of(epoch, batch, spans, places, position, stream, ledger, samples)
 
     def _under_way(self, epoch: int, spans: list[Span], places: list[Place]) -> None:
         """Add what of an epoch was started and has not left."""

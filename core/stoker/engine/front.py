@@ -42,6 +42,7 @@ class Front:
         """All of the epoch was started."""
         self._course = Course()
         self._closed_at: dict[int, int] = {}
+        self._samples: dict[int, int] = {}
 
     def begin_of(self, epoch: int) -> Standing | None:
         """Return where in an epoch it was gone on, None for those that begin at their start."""
@@ -53,7 +54,7 @@ class Front:
         self.order, samples = (), None
         if isinstance(self._source, Source):
             self.order = self._source.addresses(self.epoch, self._rng.move(self.epoch, 0))
-            samples = len(self.order)
+            samples = self._samples[self.epoch] = len(self.order)
         begin = self.begin_of(self.epoch) or Standing()
         self._course = Course(begin.waiting, begin.position, samples, self.share)
 
@@ -74,6 +75,10 @@ class Front:
         self.is_open = False
         self.epoch += 1
         return self.epoch >= self._end
+
+    def samples_of(self, epoch: int) -> int | None:
+        """Return the samples of an epoch that was opened, None where only reading tells."""
+        return self._samples.get(epoch)
 
     def ahead(self, epoch: int) -> tuple[list[Span], int]:
         """Return what of an epoch was not started: some spans, and all from a position on."""

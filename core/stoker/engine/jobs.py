@@ -70,6 +70,7 @@ class Chunk(Job):
         "blind",
         "incomplete",
         "leg",
+        "lost",
         "order",
         "parts",
         "positions",
@@ -98,6 +99,8 @@ class Chunk(Job):
         self.parts: list[int] | None = None
         """Which part of an expanded sample each one is, or None where nothing was expanded."""
         self.samples: list[Sample] = []
+        self.lost = 0
+        """Failures of the stream itself that its tally holds."""
         self.blind = False
         """It was started before any sample's size was known."""
         self.sizes: list[Any] | None = None

@@ -12,16 +12,34 @@ from stoker.stages import Caution, Expand, Gather, Stage, StreamSource
 
 
 def rank_of(options: Options) -> tuple[int, int]:
-    """Return rank and number of ranks: as declared, or as torchrun says, or 0 of 1."""
+    """Return rank and number of ranks: as declared, or as torchrun says, or 0 of 1.
+
+    Torchrun says both; one of them alone is of something else.
+    """
     rank, size = options.rank, options.world_size
+    own = _environ("RANK") if rank is None else rank
+    all_of = _environ("WORLD_SIZE") if size is None else size
+    if own is None or all_of is None:
+        return rank or 0, size or 1
+    return own, all_of
+
+
+def _environ(name: str) -> int | None:
     try:
-        if rank is None:
-            rank = int(os.environ["RANK"])
-        if size is None:
-            size = int(os.environ["WORLD_SIZE"])
-    except (KeyError, ValueError):
-        return (rank or 0), (size or 1)
-    return rank, size
+        return int(os.environ.get(name, ""))
+    except ValueError:
+        return None
+
+
+def _nonsense(options: Options) -> Iterator[str]:
+    """Yield what the environment says of ranks that is no number, where it is asked."""
+    for name, declared in (("RANK", options.rank), ("WORLD_SIZE", options.world_size)):
+        text = os.environ.get(name)
+        if declared is None and text is not None and _environ(name) is None:
+            yield (
+                f"the environment has {name}={text!r}, which is no whole number: unset it, or "
+                f"give the pipeline its {name.lower()}"
+            )
 
 
 def share_of(options: Options, stages: Sequence[Stage]) -> Share | None:
@@ -38,6 +56,7 @@ def remarks(
     options: Options, stages: Sequence[Stage], names: Sequence[str], samples: int | None
 ) -> Iterator[str]:
     """Yield what keeps ranks from sharing an epoch, and what that does to it as a `Caution`."""
+    yield from _nonsense(options)
     rank, size = rank_of(options)
     if not 0 <= rank < size:
         yield f"rank={rank} of world_size={size}: ranks count from 0 to world_size - 1"

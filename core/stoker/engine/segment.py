@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from time import perf_counter_ns, sleep, thread_time_ns
 from typing import Any
@@ -22,11 +22,12 @@ from stoker.engine.runners import (
     ReadRunner,
 )
 from stoker.engine.streams import StreamRunner
-from stoker.errors import RunError, SampleError, StokerError
+from stoker.engine.workers import WorkerState
+from stoker.errors import RunError, SampleError, StokerError, UsageError
 from stoker.measure.meter import Gauge, Meter, WaitMeter
 from stoker.measure.snapshot import SegmentCounters
 from stoker.measure.threads import thread_time
-from stoker.measure.whereabouts import NOWHERE, Whereabouts
+from stoker.measure.whereabouts import NOWHERE
 from stoker.stages import (
     BatchMap,
     Executor,
@@ -41,20 +42,6 @@ from stoker.stages import (
 
 Mailbox = SimpleQueue[Job]
 """What the consumer listens to: finished jobs, and jobs for segments it runs itself."""
-
-
-@dataclass
-class WorkerState:
-    """One worker as its readers see it."""
-
-    index: int
-    meters: dict[str, Meter]
-    waits: WaitMeter = field(default_factory=WaitMeter)
-    thread: threading.Thread | None = None
-    runqueue_ns: int | None = None
-    """As last read: a thread that has ended tells no more."""
-    whereabouts: Whereabouts = field(default_factory=Whereabouts)
-    """Which stage it is in, for an observer outside the process."""
 
 
 class Segment:
@@ -94,6 +81,7 @@ class Segment:
         self._mailbox: Mailbox | None = None
         self.waits_for_output: Callable[[Segment], bool] = lambda segment: False
         """Tells an idle worker what it waits for; the present flow knows."""
+        self._pid = 0
         self._inline = ExitStack()
         self._runners: list[Callable[[Any], None]] | None = None
 
@@ -108,6 +96,7 @@ class Segment:
         """Start the workers, if it has any of its own."""
         if self.executor == "inline":
             return
+        self._pid = os.getpid()
         for state in self.workers:
             state.thread = threading.Thread(
                 target=self._work,
@@ -178,6 +167,11 @@ class Segment:
         if self._mailbox is not None:
             self._mailbox.put(job)
             return
+        if self._pid not in (0, os.getpid()):
+            raise UsageError(
+                "this loader was started before its process was forked, and its workers are in the "
+                "other one; make a loader here"
+            )
         with self._lock:
             self.fill.change(1, perf_counter_ns())
         self._queue.put(job)

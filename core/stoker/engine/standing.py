@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stoker.engine import checks
@@ -25,6 +25,23 @@ class StreamMark:
     """The number of the first sample of each shard that was begun."""
     samples: int | None = None
     """Samples in the whole epoch, where its end was seen."""
+    judged: tuple[int, int] = (0, 0)
+    """The failures before this one stand in the ledger: its shard, and its number there."""
+    retry: int | None = None
+    """The first shard with a failure that was met and does not stand there yet."""
+    shards: int | None = None
+    """A digest of the epoch's shards, in order."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it, JSON-able."""
+        return {**asdict(self), "starts": list(self.starts), "judged": list(self.judged)}
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> StreamMark:
+        """Return what `to_dict` was made of."""
+        shard, number = given.get("judged", (0, 0))
+        starts, retry = tuple(given["starts"]), given.get("retry")
+        return cls(starts, given["samples"], (int(shard), int(number)), retry, given.get("shards"))
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,8 @@ class Standing:
     stream: StreamMark | None = None
     ledger: Ledger = field(default_factory=Ledger)
     """Fates of all that was delivered or will not be."""
+    samples: int | None = field(default=None, compare=False)
+    """Samples of its epoch, where that is known: to tell its end by, no part of the state."""
 
     @classmethod
     def of(
@@ -57,6 +76,7 @@ class Standing:
         position: int,
         stream: StreamMark | None,
         ledger: Ledger,
+        samples: int | None = None,
     ) -> Standing:
         """Return a standing.
 
@@ -68,6 +88,7 @@ class Standing:
             position: from here on nothing was started.
             stream: where the source is one.
             ledger: fates so far.
+            samples: of the epoch, where that is known.
         """
         parts: dict[int, set[int]] = {}
         single: list[Span] = []
@@ -81,7 +102,7 @@ class Standing:
             while waiting and waiting[-1][1] >= position:
                 position = min(waiting.pop()[0], position)
         frozen = {number: frozenset(kept) for number, kept in parts.items()}
-        return cls(epoch, batch, position, tuple(waiting), frozen, stream, ledger)
+        return cls(epoch, batch, position, tuple(waiting), frozen, stream, ledger, samples)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it, JSON-able."""
@@ -95,7 +116,7 @@ class Standing:
             "ledger": {k: v for k, v in self.ledger.to_dict().items() if k != "balanced"},
         }
         if self.stream is not None:
-            found["stream"] = {"starts": list(self.stream.starts), "samples": self.stream.samples}
+            found["stream"] = self.stream.to_dict()
         return found
 
     @classmethod
@@ -123,7 +144,7 @@ class Standing:
                 int(given["position"]),
                 tuple((int(start), int(stop)) for start, stop in given["waiting"]),
                 {int(number): frozenset(map(int, kept)) for number, kept in given["parts"]},
-                None if stream is None else StreamMark(tuple(stream["starts"]), stream["samples"]),
+                None if stream is None else StreamMark.from_dict(stream),
                 Ledger(**given["ledger"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -170,20 +191,22 @@ def fitting(plan: Plan, state: Any) -> Standing:
                 "on with one rank to the epoch's end, or from a state of equal batches"
             )
         begin = replace(begin, batch=begin.position // share.size)
-    return settled(plan, begin)
+    count = checks.count_samples(plan.stages, plan.pipeline.options.seed, begin.epoch)
+    return settled(plan, replace(begin, samples=count))
 
 
 def settled(plan: Plan, standing: Standing) -> Standing:
     """Return a standing with the end of an epoch said as the start of the next.
 
-    That can be told where the number of samples is known; else the rest of an epoch may turn
-    out to be empty.
+    That can be told where the number of its samples is known, which may differ from epoch to
+    epoch; else the rest of an epoch may turn out to be empty.
     """
-    if plan.samples is None or standing.waiting or not standing.position:
+    samples = standing.samples
+    if samples is None or standing.waiting or not standing.position:
         return standing
-    over = standing.position >= plan.samples
+    over = standing.position >= samples
     if plan.share is not None:
-        over = plan.share.rounds(plan.samples, standing.batch) == 0
+        over = plan.share.rounds(samples, standing.batch) == 0
     elif plan.gather is not None and not checks.samples_are_exact(plan.stages):
-        over = over or plan.gather.batches(plan.samples - standing.position) == 0
+        over = over or plan.gather.batches(samples - standing.position) == 0
     return Standing(standing.epoch + 1, ledger=standing.ledger) if over else standing

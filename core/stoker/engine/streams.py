@@ -32,10 +32,29 @@ class StreamLog:
         """Samples that were read and thrown away, since they had been delivered before."""
         self._starts: dict[int, list[int]] = {}
         self._samples: dict[int, int] = {}
+        self._judged: dict[int, tuple[int, int]] = {}
+        self._open: dict[int, list[tuple[int, int]]] = {}
+        self._shards: dict[int, int] = {}
         if begin is not None and begin.stream is not None:
             self._starts[begin.epoch] = list(begin.stream.starts)
+            self._judged[begin.epoch] = begin.stream.judged
             if begin.stream.samples is not None:
                 self._samples[begin.epoch] = begin.stream.samples
+
+    def begins(self, epoch: int, shards: Sequence[Shard], before: StreamMark) -> None:
+        """Note which shards an epoch has; refuse others than those that it began with.
+
+        Raises:
+            RunError: they are others.
+        """
+        # By their names: data may move to another folder.
+        digest = stable_key(*(str(shard).rpartition("/")[2] for shard in shards))
+        if before.shards not in (None, digest):
+            raise RunError(
+                f"the {len(shards)} shards are not those that epoch {epoch} was begun with, so "
+                "that what was delivered cannot be told; go on with the same shards, or start anew"
+            )
+        self._shards[epoch] = digest
 
     def shard_begins(self, epoch: int, shard: int, number: int) -> None:
         """Note that a shard's first sample is this number of the epoch."""
@@ -47,10 +66,27 @@ class StreamLog:
         """Note how many samples an epoch has."""
         self._samples[epoch] = samples
 
+    def fails(self, epoch: int, shard: int, number: int) -> None:
+        """Note a failure, by its number in its shard: it is not in the ledger yet."""
+        self._open.setdefault(epoch, []).append((shard, number))
+
+    def counted(self, epoch: int, failures: int) -> None:
+        """Note that the next failures stand in the ledger."""
+        if failures:
+            noted = self._open[epoch]
+            shard, number = noted[failures - 1]
+            self._judged[epoch] = (shard, number + 1)
+            del noted[:failures]
+
     def mark(self, epoch: int) -> StreamMark | None:
         """Return what a reader needs to go on in this epoch, None where nothing was read."""
-        starts = self._starts.get(epoch)
-        return StreamMark(tuple(starts), self._samples.get(epoch)) if starts else None
+        starts, noted = self._starts.get(epoch), self._open.get(epoch)
+        if not starts:
+            return None
+        judged, retry = self._judged.get(epoch, (0, 0)), noted[0][0] if noted else None
+        return StreamMark(
+            tuple(starts), self._samples.get(epoch), judged, retry, self._shards.get(epoch)
+        )
 
 
 class Window(Generic[Item]):
@@ -106,11 +142,11 @@ class StreamRunner(ChunkRunner):
         self._held = 0
 
     def __call__(self, chunk: Chunk) -> None:
-        if self._of != (chunk.flow, chunk.epoch):
-            self._of = (chunk.flow, chunk.epoch)
-            self._samples = self._begin(chunk)
         samples, flow = chunk.samples, chunk.flow
         try:
+            if self._of != (flow, chunk.epoch):
+                self._of = (flow, chunk.epoch)
+                self._samples = self._begin(chunk)
             ended = not self._pass(chunk, chunk.leg.first)
             for sample in islice(self._samples, chunk.asked):
                 samples.append(sample)
@@ -125,7 +161,8 @@ class StreamRunner(ChunkRunner):
         except RunError as ending:
             chunk.error = ending
             chunk.tally.failed += 1
-        chunk.tally.quarantined, self._lost = self._lost, 0
+        chunk.tally.quarantined = chunk.lost = self._lost
+        self._lost = 0
         chunk.positions = chunk.positions[: len(samples)]
         each = nbytes(samples[0]) if samples else 0
         self._hold(chunk, each)
@@ -159,6 +196,7 @@ class StreamRunner(ChunkRunner):
         mark = begin.stream if begin is not None else None
         if begin is None or mark is None:
             begin, mark = Standing(epoch), StreamMark()
+        log.begins(epoch, shards, mark)
         first = begin.first
         if size <= 1:
             self._position = first
@@ -206,13 +244,17 @@ class StreamRunner(ChunkRunner):
         """Yield samples from number `first` on, reading from its shard's start."""
         log, epoch = chunk.flow.stream, chunk.epoch
         begun = max(bisect_right(mark.starts, first) - 1, 0)
+        begun = begun if mark.retry is None else min(begun, mark.retry)
         number = mark.starts[begun]
         for index in range(begun, len(shards)):
             log.shard_begins(epoch, index, number)
+            failed = 0
             for sample in self._shard(shards[index]):
                 if isinstance(sample, Exception):
-                    if number >= first:  # else it was judged before
+                    if (index, failed) >= mark.judged:
+                        log.fails(epoch, index, failed)
                         self._fails(shards[index], sample, epoch)
+                    failed += 1
                     continue
                 number += 1
                 if number > first:

@@ -61,7 +61,10 @@ def total_steps(plan: Plan) -> int | None:
     options = plan.pipeline.options
     if plan.gather is None or plan.samples is None:
         return options.max_steps
-    batches = plan.gather.batches(plan.samples)
+    if plan.share is not None:
+        batches: int | None = plan.share.rounds(plan.samples)
+    else:
+        batches = plan.gather.batches(plan.samples)
     if batches is None:
         return options.max_steps
     return min(batches * options.epochs, options.max_steps or batches * options.epochs)

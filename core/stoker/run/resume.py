@@ -57,15 +57,21 @@ def resumption(given: str, plan: Plan, runs: Path, notes: list[str]) -> Resumpti
     return None
 
 
-def with_resume(command: str) -> str:
-    """Return a command line as it goes on with the newest unfinished run."""
-    words = shlex.split(command)
-    if "--resume" in words:
-        at = words.index("--resume")
-        del words[at : at + 2]
-    return shlex.join(
-        [word for word in words if not word.startswith("--resume=")] + ["--resume", AUTO]
-    )
+def with_resume(command: str, run: Path) -> str:
+    """Return a command line as it goes on with its run.
+
+    `auto` finds it where the command made it; else the folder that was given need not lie in
+    --runs, nor be the newest there.
+    """
+    given, words, rest = AUTO, [], iter(shlex.split(command))
+    for word in rest:
+        if word == "--resume":
+            given = next(rest, AUTO)
+        elif word.startswith("--resume="):
+            given = word.partition("=")[2]
+        else:
+            words.append(word)
+    return shlex.join([*words, "--resume", AUTO if given == AUTO else str(run)])
 
 
 class _LiveError(UsageError):

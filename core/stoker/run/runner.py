@@ -220,7 +220,7 @@ class Run:
         if self._saver.newest is None:
             return self._saver.standing
         command = self._command or f"stoker run {self.plan.pipeline.name}"
-        return f"{self._saver.standing}; to go on: {with_resume(command)}"
+        return f"{self._saver.standing}; to go on: {with_resume(command, self.folder.path)}"
 
     def progress(self) -> dict[str, Any]:
         """Return how far the run is."""

@@ -270,6 +270,7 @@ def test_a_run_is_told_and_written(stoker: Stoker) -> None:
     assert f"written to {folder}" in told.out
     assert {entry.name for entry in folder.iterdir()} == {
         ".lock",
+        "checkpoints",
         "metrics.jsonl",
         "result.json",
         "report.md",

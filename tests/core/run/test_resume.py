@@ -463,13 +463,14 @@ def test_a_line_that_a_kill_cut_off_does_not_spoil_the_next_one(tmp_path: Path) 
     ("command", "to_go_on"),
     [
         ("stoker run digits", "stoker run digits --resume auto"),
-        ("stoker run a --resume runs/x --seed 1", "stoker run a --seed 1 --resume auto"),
+        ("stoker run a --resume old/x --seed 1", "stoker run a --seed 1 --resume old/x"),
+        ("stoker run a --resume=old/x/checkpoints/step-4", "stoker run a --resume old/x"),
         ("stoker run a --resume=auto", "stoker run a --resume auto"),
         ("stoker run 'a b.py:x'", "stoker run 'a b.py:x' --resume auto"),
     ],
 )
 def test_the_line_that_goes_on(command: str, to_go_on: str) -> None:
-    assert with_resume(command) == to_go_on
+    assert with_resume(command, Path("old/x")) == to_go_on
 
 
 def test_steps_without_a_model_go_on_too(tmp_path: Path) -> None:

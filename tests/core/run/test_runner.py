@@ -208,6 +208,7 @@ def test_total_steps_is_known_before() -> None:
 
     assert total_steps(make_plan(toy())) == 8
     assert total_steps(make_plan(toy(max_steps=3))) == 3
+    assert total_steps(make_plan(toy(rank=1, world_size=2))) == 4
 
 
 def test_a_metric_that_is_no_number_is_null_in_the_files(tmp_path: Path) -> None:

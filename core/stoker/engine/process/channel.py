@@ -10,7 +10,7 @@ import os
 import pickle
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from stoker.engine.process.pickling import dumps
@@ -47,6 +47,8 @@ class Channel:
     def __init__(self, end: socket.socket, bound: int) -> None:
         self.socket = end
         self._slots, self._views = Slots(2 * bound), Views(bound)
+        self.make_readable: Callable[[bytearray], bool] = lambda message: False
+        """Asked once about a message that cannot be read; whether to try again."""
 
     @property
     def refused(self) -> str:
@@ -116,10 +118,17 @@ class Channel:
             self._views.forget(head.retired)
             if head.handed is not None:
                 buffers = [*self._views.get(head.handed, fd)]
+        except OSError as error:  # no descriptor or no mapping can be had here
+            raise UnreadableError(str(error)) from error
         finally:
             if fd is not None:
                 os.close(fd)
         try:
+            try:
+                return pickle.loads(body, buffers=buffers)
+            except Exception:
+                if not self.make_readable(body):
+                    raise
             return pickle.loads(body, buffers=buffers)
         except Exception as error:
             raise UnreadableError(f"{type(error).__name__}: {error}") from error

@@ -25,6 +25,7 @@ from stoker.engine.failures import Failures
 from stoker.engine.intraop import hold_to_one_thread
 from stoker.engine.malloc import keep_freed_memory
 from stoker.engine.process.channel import Channel, UnreadableError
+from stoker.engine.process.copies import code_of, hear_no_signals, keep_for_itself
 from stoker.engine.process.faults import Fault
 from stoker.engine.process.preparing import (
     BETWEEN,
@@ -32,6 +33,7 @@ from stoker.engine.process.preparing import (
     PAGE_BYTES,
     Assignment,
     Opening,
+    names_main,
     this_is_a_worker,
 )
 from stoker.engine.process.work import (
@@ -45,7 +47,8 @@ from stoker.engine.process.work import (
     Ready,
     answer_of,
 )
-from stoker.engine.segment import Segment, WorkerState
+from stoker.engine.segment import Segment, give_up
+from stoker.engine.workers import WorkerState
 from stoker.errors import RunError, SampleError
 from stoker.measure.meter import Meter
 from stoker.pipeline import OnError, Quarantine
@@ -99,16 +102,14 @@ def main(fd: int, page_fd: int, parent: int, bound: int) -> None:
         parent: its process id.
         bound: bytes of shared memory in each direction.
     """
-    ignored = (signal.SIGINT, signal.SIGTERM)  # the parent decides when to end
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ignored)
+    hear_no_signals()
     _end_with_parent(fd, parent)
     page = memoryview(mmap.mmap(page_fd, PAGE_BYTES)).cast("q")
     page[0] = BETWEEN
     faulthandler.register(signal.SIGUSR1, page_fd, all_threads=True, chain=False)
     channel = Channel(socket.socket(fileno=fd), bound)
-    stack = ExitStack()
+    keep_for_itself(channel.socket, page_fd)
+    stack, code = ExitStack(), 0
     try:
         with stack:
             try:
@@ -122,18 +123,21 @@ def main(fd: int, page_fd: int, parent: int, bound: int) -> None:
             child.serve()
     except EOFError:
         return
+    except BaseException as error:  # the parent tells of the exit code, and where to look
+        code = code_of(error)
     finally:
         channel.close()
-        _leave()
+        _leave(code)
 
 
-def _leave() -> None:
+def _leave(code: int = 0) -> None:
     """End the process at once: unloading torch takes half a second, and gives nothing back."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads it
+        # There is none, it is closed, or nobody reads it.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def _end_with_parent(fd: int, parent: int) -> None:
@@ -158,9 +162,11 @@ class _Child:
     def __init__(
         self, channel: Channel, opening: Opening, page: memoryview[int], stack: ExitStack
     ) -> None:
-        self._channel, self._page = channel, page
+        self._channel, self._page, self._pid = channel, page, os.getpid()
         this_is_a_worker()
         spawn.prepare(opening.preparation)
+        self._script = opening.script
+        channel.make_readable = self._runs_script
         keep_freed_memory()
         assignment: Assignment = pickle.loads(opening.assignment)
         policy: OnError = Quarantine() if assignment.quarantines else "raise"
@@ -183,6 +189,14 @@ class _Child:
         hold_to_one_thread()
         _seed(stable_key(assignment.seed, self._names, opening.worker, opening.generation))
         page[0] = IDLE
+
+    def _runs_script(self, message: bytearray) -> bool:
+        """Run the user's script where a message names something of it; return whether it did."""
+        script, self._script = self._script, {}
+        if not script or not names_main(message):
+            return False
+        spawn.prepare(script)
+        return True
 
     def serve(self) -> None:
         """Answer until the parent says that it is enough."""
@@ -215,13 +229,18 @@ class _Child:
             job = work.job(self._order)
         else:
             job = work.job()
+        error: BaseException | None = None
         try:
             job.wall_ns, job.cpu_ns = perf_counter_ns(), thread_time_ns()
             for number, run in enumerate(self._runners):
                 self._page[0] = number
                 run(job)
-        except BaseException as error:  # sys.exit() in a stage, or a fault of ours
-            job.error = error if isinstance(error, SampleError) else _ended(self._names, error)
+        except BaseException as raised:  # sys.exit() in a stage, or a fault of ours
+            error = raised
+        if os.getpid() != self._pid:  # a stage forked, and the copy came out of it, too
+            _leave(code_of(error))
+        if error is not None:
+            give_up(job, error if isinstance(error, SampleError) else _ended(self._names, error))
         self._page[0] = BETWEEN
         failed, self._failures.failed = self._failures.failed, []
         counted = {name: tape.take() for name, tape in self._tapes.items()}

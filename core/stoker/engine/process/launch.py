@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from stoker.engine.process.channel import Channel
-from stoker.engine.process.preparing import BETWEEN, PAGE_BYTES, Opening
+from stoker.engine.process.preparing import BETWEEN, PAGE_BYTES, Opening, import_path
 
 GRACE_S = 1.0
 """Given to a child to close its stages before it is killed."""
@@ -36,14 +37,14 @@ class Child:
     def __init__(self, opening: Opening, bound: int) -> None:
         with contextlib.ExitStack() as undo:
             self._page = undo.enter_context(_page())
-            mine, its = socket.socketpair()
+            mine, its = map(_clear_of_standard, socket.socketpair())
             undo.enter_context(mine)
             with its:
                 self.process = _popen(its.fileno(), self._page.fileno(), bound)
             undo.pop_all()
         self._socket = mine
         self.channel = Channel(mine, bound)
-        self._opening = opening
+        self._opening, self._pid = opening, os.getpid()
         self.cpu_ns = 0
         """CPU time, as it last said."""
 
@@ -92,6 +93,8 @@ class Child:
 
     def interrupt(self) -> None:
         """Let the worker's thread no longer wait for an answer. Called by any thread."""
+        if os.getpid() != self._pid:
+            return  # a forked copy of the parent: it shares the socket
         with contextlib.suppress(OSError):  # closed meanwhile
             self._socket.shutdown(socket.SHUT_RD)
 
@@ -138,7 +141,7 @@ class Child:
 
 
 def _popen(end: int, page: int, bound: int) -> subprocess.Popen[bytes]:
-    path = [str(entry) for entry in sys.path]
+    path = import_path()
     code = (
         f"import sys; sys.path[:] = {path!r}; from stoker.engine.process.child import main; "
         f"main({end}, {page}, {os.getpid()}, {bound})"
@@ -157,6 +160,14 @@ def _popen(end: int, page: int, bound: int) -> subprocess.Popen[bytes]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _clear_of_standard(end: socket.socket) -> socket.socket:
+    """Move a socket from where standard streams belong: this process may have them closed."""
+    if end.fileno() > 2:
+        return end
+    with end:
+        return socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3))
+
+
 def _flags() -> list[str]:
     """Return the interpreter's options that a child takes over."""
     flags = [f"-W{option}" for option in sys.warnoptions]
@@ -170,6 +181,9 @@ def _page() -> IO[bytes]:
         file: IO[bytes] = os.fdopen(os.memfd_create("stoker-page", os.MFD_CLOEXEC), "r+b", 0)
     else:
         file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the child's handle closes it
+    if file.fileno() <= 2:  # where standard streams belong, which are closed here
+        with file:
+            file = os.fdopen(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3), "r+b", 0)
     file.truncate(PAGE_BYTES)
     os.pwrite(file.fileno(), BETWEEN.to_bytes(8, sys.byteorder, signed=True), 0)
     os.lseek(file.fileno(), PAGE_BYTES, os.SEEK_SET)  # the child shares the place in the file

@@ -99,8 +99,8 @@ def _tensor(
     import torch
 
     if not memoryview(buffer).nbytes:
-        return torch.empty(shape, dtype=dtype).permute(*order)
-    return torch.frombuffer(buffer, dtype=dtype).reshape(shape).permute(*order)
+        return torch.empty(shape, dtype=dtype).permute(tuple(order))
+    return torch.frombuffer(buffer, dtype=dtype).reshape(shape).permute(tuple(order))
 
 
 def _by_stride(strides: Sequence[int]) -> list[int]:

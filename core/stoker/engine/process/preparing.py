@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from stoker.errors import UsageError
@@ -37,27 +38,53 @@ class Opening(NamedTuple):
     worker: int
     generation: int
     """How many children the worker had before this one."""
+    script: dict[str, Any]
+    """How to run the user's script, should a sample name something of it."""
 
 
-def preparation(assignment: bytes) -> dict[str, Any]:
-    """Return what `multiprocessing.spawn.prepare` needs to know.
+def opening(assignment: bytes, worker: int, generation: int) -> Opening:
+    """Return the first message; its parts are what `multiprocessing.spawn.prepare` takes.
 
-    The user's script runs again only where the assignment names something of it.
+    The user's script runs again only where something names a part of it.
     """
     told: dict[str, Any] = {
         "name": "stoker-worker",
-        "sys_path": [str(entry) for entry in sys.path],
+        "sys_path": import_path(),
         "sys_argv": list(sys.argv),
-        "dir": os.getcwd(),
     }
+    with suppress(OSError):  # the folder is gone
+        told["dir"] = os.getcwd()
+    kind, where = main_module()
+    script = {f"init_main_from_{kind}": where} if kind else {}
     if names_main(assignment):
-        kind, where = main_module()
-        if kind:
-            told[f"init_main_from_{kind}"] = where
-    return told
+        told, script = told | script, {}
+    return Opening(told, assignment, worker, generation, script)
 
 
-def names_main(pickled: bytes) -> bool:
+def import_path() -> list[str]:
+    """Return `sys.path`, and where relative entries led to before the folder was changed."""
+    path = [str(entry) for entry in sys.path]
+    if all(map(os.path.isabs, path)):
+        return path
+    roots = {_root(module) for name, module in list(sys.modules.items()) if "." not in name}
+    return path + sorted(roots - {"", *path})
+
+
+def _root(module: Any) -> str:
+    """Return the folder that a top-level module was found in, "" where it was in none."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or not os.path.isabs(file):
+        return ""
+    folder = os.path.dirname(file)
+    return os.path.dirname(folder) if hasattr(module, "__path__") else folder
+
+
+def know_the_script_by_both_names() -> None:
+    """Let objects of the user's script come back: a child that ran it has it as `__mp_main__`."""
+    sys.modules["__mp_main__"] = sys.modules["__main__"]
+
+
+def names_main(pickled: bytes | bytearray) -> bool:
     """Whether a pickle names something of the user's script (it may say so in vain)."""
     return b"__main__" in pickled or b"__mp_main__" in pickled
 

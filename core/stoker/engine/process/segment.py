@@ -11,9 +11,10 @@ from typing import Any
 from stoker.engine.jobs import Job
 from stoker.engine.process.attendant import Attendant, StoppedError
 from stoker.engine.process.launch import GRACE_S, Child
-from stoker.engine.process.preparing import Assignment, Opening, preparation
+from stoker.engine.process.preparing import Assignment, know_the_script_by_both_names, opening
 from stoker.engine.process.proxy import Proxy
-from stoker.engine.segment import Segment, WorkerState
+from stoker.engine.segment import Segment
+from stoker.engine.workers import WorkerState
 from stoker.errors import RunError
 from stoker.stages import Mix
 
@@ -52,6 +53,7 @@ class ProcessSegment(Segment):
                 len(self.workers),
             )
         )
+        know_the_script_by_both_names()
         super().start()
 
     def stop(self) -> None:
@@ -75,8 +77,7 @@ class ProcessSegment(Segment):
         """Start a worker's child, which opens the stages; return what has it do jobs."""
 
         def make(generation: int) -> Child:
-            told = preparation(self._assignment)
-            return Child(Opening(told, self._assignment, state.index, generation), self._bound)
+            return Child(opening(self._assignment, state.index, generation), self._bound)
 
         attendant = Attendant([name for name, _ in self.stages], make, self._timeout_s)
         self._attendants[state.index] = attendant

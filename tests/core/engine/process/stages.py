@@ -91,6 +91,8 @@ class Arrays(Map):
             made["last"] = dense.to(memory_format=torch.channels_last)
             made["half"] = dense.bfloat16()
             made["empty"] = torch.empty((0, 3))
+            made["single"] = dense.sum()
+            made["none_of_many"] = torch.empty((3, 0, 2)).permute(2, 0, 1)
         return made
 
 
