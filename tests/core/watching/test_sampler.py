@@ -20,6 +20,7 @@ from stoker.watching.table import STARTED, Table
 from .loaders import burn
 
 LOOKS = 12
+_NAMES = ["next", "step", "fetch"]
 
 
 def threads() -> list[threading.Thread]:
@@ -46,10 +47,10 @@ def _looked(meter: Meter, slot: int, work_s: float, work: object = burn) -> Slot
         work(work_s)  # type: ignore[operator]
         figures = Figures()
         figures.add(meter.table)
-        if sum(one.looks for one in figures.slots.values()) >= LOOKS:
+        if figures.slot(_NAMES[slot]).looks >= LOOKS:
             break
     sampler.stop()
-    return figures.slot(["next", "step", "fetch"][slot])
+    return figures.slot(_NAMES[slot])
 
 
 def test_python_holds_the_gil(meter: Meter) -> None:
@@ -60,8 +61,11 @@ def test_python_holds_the_gil(meter: Meter) -> None:
 
 
 def test_sleep_and_reading_do_not(meter: Meter) -> None:
-    seen = _looked(meter, NEXT, 0.05, time.sleep)
-    assert seen.released > 0.6 * seen.looks
+    # Against Python's share in the same run: a busy machine wakes the sampler late, too.
+    burning = _looked(meter, FETCH, 0.05)
+    asleep = _looked(meter, NEXT, 0.05, time.sleep)
+    assert asleep.looks >= LOOKS
+    assert asleep.released / asleep.looks > burning.released / burning.looks + 0.2
 
 
 def test_hot_places_are_named(meter: Meter) -> None:
