@@ -107,7 +107,7 @@ def _kill(
     """
     if draw.random() < 0.8:  # else while it still starts
         _works(runs, process, known)
-        wait_s = draw.uniform(0.0, 0.5) * pace.work_s
+        wait_s = draw.uniform(0.0, 0.8) * pace.work_s
     else:
         wait_s = draw.uniform(0.0, 0.9) * pace.start_s
     try:
