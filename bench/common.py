@@ -215,6 +215,22 @@ def write(path: Path, result: Mapping[str, Any]) -> None:
     part.replace(path)
 
 
+def publish(
+    given: argparse.Namespace, result: dict[str, Any], table: Callable[[dict[str, Any]], str]
+) -> int:
+    """Write a result where it was asked for, print it, and return the exit code.
+
+    Args:
+        given: the options of this run: `out` and `json`.
+        result: JSON-able.
+        table: makes text of it.
+    """
+    if given.out:
+        write(given.out, result)
+    print(as_json(result) if given.json else table(result))
+    return 0
+
+
 def as_json(result: Mapping[str, Any]) -> str:
     """Return a result as JSON text."""
     return json.dumps(result, indent=1, allow_nan=False, ensure_ascii=False)

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.common import Interval, Target, as_json, surroundings, verdicts, write
+from bench.common import Interval, Target, publish, surroundings, verdicts
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -108,10 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--short", action="store_true", help="as in make test")
     given = options.parse_args(arguments)
     result = run(given)
-    if given.out:
-        write(given.out, result)
-    print(as_json(result) if given.json else table(result))
-    return 0
+    return publish(given, result, table)
 
 
 if __name__ == "__main__":

@@ -27,15 +27,14 @@ if __package__ in (None, ""):  # run as a file
 
 from bench.common import (
     Target,
-    as_json,
     cautions,
     command,
     digits,
     median,
     parser,
+    publish,
     surroundings,
     verdicts,
-    write,
 )
 from bench.index_data import shards
 from stoker.rng import Rng
@@ -232,10 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = options.parse_args(arguments)
     repeat = command("bench.index", given, options.parse_args([]))
     result = run(given, repeat, lambda text: print(text, file=sys.stderr))
-    if given.out:
-        write(given.out, result)
-    print(as_json(result) if given.json else table(result))
-    return 0
+    return publish(given, result, table)
 
 
 if __name__ == "__main__":

@@ -28,15 +28,14 @@ if __package__ in (None, ""):  # run as a file
 from bench.common import (
     SEED,
     Target,
-    as_json,
     cautions,
     command,
     digits,
     median,
     parser,
+    publish,
     surroundings,
     verdicts,
-    write,
 )
 from bench.metering_costs import (
     BATCH_STAGE,
@@ -290,10 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser((__doc__ or "").splitlines()[0], ROUNDS)
     given = options.parse_args(arguments)
     result = run(given, command("bench.metering", given, options.parse_args([])))
-    if given.out:
-        write(given.out, result)
-    print(as_json(result) if given.json else table(result))
-    return 0
+    return publish(given, result, table)
 
 
 if __name__ == "__main__":

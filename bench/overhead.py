@@ -27,7 +27,6 @@ if __package__ in (None, ""):  # run as a file
 from bench.common import (
     Interval,
     Target,
-    as_json,
     cautions,
     command,
     digits,
@@ -35,10 +34,10 @@ from bench.common import (
     interleave,
     median,
     parser,
+    publish,
     ratio,
     surroundings,
     verdicts,
-    write,
 )
 from bench.contestants import CONTESTANTS, Contestant
 
@@ -220,10 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = options.parse_args(arguments)
     logging.getLogger("absl").setLevel(logging.ERROR)  # grain misses an optional profiler
     result = run(given, command("bench.overhead", given, options.parse_args([])))
-    if given.out:
-        write(given.out, result)
-    print(as_json(result) if given.json else table(result))
-    return 0
+    return publish(given, result, table)
 
 
 if __name__ == "__main__":

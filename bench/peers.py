@@ -35,7 +35,6 @@ from PIL import Image
 from bench.common import (
     Interval,
     Target,
-    as_json,
     cautions,
     command,
     digits,
@@ -43,10 +42,10 @@ from bench.common import (
     interleave,
     median,
     parser,
+    publish,
     ratio,
     surroundings,
     verdicts,
-    write,
 )
 from bench.peers_contestants import CONTESTANTS, LIMIT, OWN, SHARED, Contestant
 from bench.peers_job import Job, make_job
@@ -309,10 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = options().parse_args(arguments)
     chosen(given.only)
     result = run(given, command("bench.peers", given, options().parse_args([])))
-    if given.out:
-        write(given.out, result)
-    print(as_json(result) if given.json else table(result))
-    return 0
+    return publish(given, result, table)
 
 
 if __name__ == "__main__":

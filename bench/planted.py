@@ -25,7 +25,7 @@ from typing import Any
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.common import Interval, Target, as_json, cautions, command, parser, surroundings, write
+from bench.common import Interval, Target, cautions, command, parser, publish, surroundings
 from bench.common import verdicts as target_lines
 from bench.planted_stages import HashingDecode, PythonAugment, SleepingAugment, SleepingDecode
 from stoker import Pipeline
@@ -219,10 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser((__doc__ or "").splitlines()[0], ROUNDS)
     given = options.parse_args(arguments)
     result = run(given, command("bench.planted", given, options.parse_args([])))
-    if given.out:
-        write(given.out, result)
-    print(as_json(result) if given.json else table(result))
-    return 0
+    return publish(given, result, table)
 
 
 if __name__ == "__main__":

@@ -32,17 +32,16 @@ if __package__ in (None, ""):  # run as a file
 
 from bench.common import (
     Target,
-    as_json,
     cautions,
     command,
     digits,
     interleave,
     median,
     parser,
+    publish,
     ratio,
     surroundings,
     verdicts,
-    write,
 )
 from stoker import Pipeline
 from stoker.parameters import param
@@ -271,10 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser((__doc__ or "").splitlines()[0], ROUNDS)
     given = options.parse_args(arguments)
     result = run(given, command("bench.processes", given, options.parse_args([])))
-    if given.out:
-        write(given.out, result)
-    print(as_json(result) if given.json else table(result))
-    return 0
+    return publish(given, result, table)
 
 
 if __name__ == "__main__":

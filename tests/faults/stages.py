@@ -4,53 +4,33 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy
+import psutil
 
-from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Sample
-from stoker.stages import Gather, Map, Source, StreamSource
+from stoker.stages import Map
+from toys import Numbers
 
 
 @dataclass(frozen=True)
-class Numbers(Source):
-    """0 .. n-1, in another order each epoch if shuffled; can block until it is let go."""
+class Gated(Numbers):
+    """Numbers, of which one cannot be read before a gate opens."""
 
-    name: ClassVar[str] = "faults.numbers"
-    n: int = param(100, minimum=0)
-    shuffle: bool = False
-    blocks_at: int | None = None
+    name: ClassVar[str] = "faults.gated"
+    closed_at: int = 0
     gate: Any = None
 
-    def addresses(self, epoch: int, rng: Rng) -> Sequence[int]:
-        order: Sequence[int] = rng.numpy.permutation(self.n) if self.shuffle else range(self.n)
-        return order
-
     def read(self, address: Any) -> Sample:
-        if address == self.blocks_at:
+        if address == self.closed_at:
             self.gate.wait()
-        return {"__key__": str(address), "x": int(address)}
-
-
-@dataclass(frozen=True)
-class Stream(StreamSource):
-    """Numbers, six a shard."""
-
-    name: ClassVar[str] = "faults.stream"
-    n_shards: int = 5
-
-    def shards(self, epoch: int, rng: Rng) -> Sequence[int]:
-        return range(self.n_shards)
-
-    def stream(self, shard: Any) -> Iterator[Sample]:
-        for number in range(6 * shard, 6 * shard + 6):
-            yield {"__key__": str(number), "x": number}
+        return super().read(address)
 
 
 @dataclass(frozen=True)
@@ -93,29 +73,16 @@ class Hurts(Map):
         return sample
 
 
-@dataclass(frozen=True)
-class Batches(Gather):
-    """Lists of samples, by count."""
-
-    name: ClassVar[str] = "faults.batches"
-    batch_size: int = 4
-    drop_last: bool = False
-
-    def group(self, sizes: Sequence[Any], more: bool) -> Sequence[Sequence[int]]:
-        count, size = len(sizes), self.batch_size
-        groups: list[Sequence[int]] = [range(i, i + size) for i in range(0, count - size + 1, size)]
-        if not more and count % size and not self.drop_last:
-            groups.append(range(count - count % size, count))
-        return groups
-
-    def batches(self, samples: int) -> int | None:
-        whole, rest = divmod(samples, self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
-
-    def assemble(self, samples: Sequence[Sample], alloc: Any) -> Any:
-        return list(samples)
-
-
 def threads_of_ours() -> list[str]:
     """Return the names of Stoker's threads in this process."""
     return [t.name for t in threading.enumerate() if t.name.startswith("stoker")]
+
+
+def children() -> set[psutil.Process]:
+    """Return this process's descendants; other tests may have left some."""
+    return set(psutil.Process().children(recursive=True))
+
+
+def environment() -> dict[str, str]:
+    """Return the environment in which a script finds what this process finds."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from stoker import Pipeline
 from tests.faults.scale import scaled
-from tests.faults.stages import Batches, Crop, Numbers, Stream
+from tests.faults.stages import Crop
+from toys import Lists, Numbers, Stream
 
 INLINE = ("inline", 1)
 WAYS = [INLINE, ("thread", 1), ("thread", 2), ("thread", 4), ("process", 1), ("process", 2)]
@@ -21,8 +22,8 @@ def made(way: tuple[Any, int], kind: str = "indexed", n: int = 40, **more: Any) 
     how: dict[str, Any] = {"executor": way[0], "num_workers": way[1]}
     source: Any = Numbers(n, shuffle=more.pop("shuffle", True))
     if kind != "indexed":
-        source = Stream(max(n // 6, 1), shuffle_window=5 if kind == "windowed" else 0)
-    gather = Batches(more.pop("batch", 4), more.pop("drop_last", False))
+        source = Stream(max(n // 6, 1), 6, shuffle_window=5 if kind == "windowed" else 0)
+    gather = Lists(more.pop("batch", 4), more.pop("drop_last", False), whole=True)
     return Pipeline("order", source, Crop(**how), gather, epochs=2, seed=9)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -14,15 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from stoker import Pipeline, Quarantine
 from stoker.errors import SampleError
 from tests.faults.scale import scaled
-from tests.faults.stages import Batches, Crop, Hurts, Numbers
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.faults.stages import Crop, Gated, Hurts, children, environment
+from toys import Lists, Numbers
 
 
 def keys(batches: list[Any]) -> list[int]:
@@ -31,7 +28,7 @@ def keys(batches: list[Any]) -> list[int]:
 
 def hurting(hurts: Hurts, **options: Any) -> Pipeline:
     how: dict[str, Any] = {"executor": "process", "num_workers": 2}
-    stages = Numbers(60), Crop(0.001, **how), hurts, Batches(4)
+    stages = Numbers(60), Crop(0.001, **how), hurts, Lists(4, whole=True)
     return Pipeline("hurts", *stages, **options)
 
 
@@ -50,20 +47,44 @@ def test_S6_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
 
 def test_S6_workers_killed_from_outside_at_any_moment() -> None:
     how: dict[str, Any] = {"executor": "process", "num_workers": 2}
-    stages = Numbers(400), Crop(0.002, **how), Batches(4)
-    killed = 0
+    stages = Numbers(400), Crop(0.002, **how), Lists(4, whole=True)
+    killed, others = 0, children()
     with Pipeline("killed", *stages) as loader, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         batches = []
         for number, batch in enumerate(loader):
             batches.append(batch)
             if number % 20 == 10:
-                victims = psutil.Process().children()
-                victims[number % len(victims)].kill()
+                next(iter(children() - others)).kill()
                 killed += 1
     assert keys(batches) == list(range(400))
     assert killed == 5
     loader.ledger.check()
+
+
+def test_S6_a_death_is_noticed_within_a_second(
+    record_property: Callable[[str, object], None],
+) -> None:
+    how: dict[str, Any] = {"executor": "process", "num_workers": 2}
+    told: list[float] = []
+    slowest, others = 0.0, children()
+    with Pipeline("noticed", Numbers(4000), Crop(0.002, **how), Lists(4, whole=True)) as loader:
+        batches = iter(loader)
+        for _ in range(scaled(2, 20)):
+            for _ in range(10):
+                next(batches)
+            told.clear()
+            with warnings.catch_warnings():
+                warnings.simplefilter("always")
+                warnings.showwarning = lambda *_: told.append(time.monotonic())
+                killed = time.monotonic()
+                next(iter(children() - others)).kill()
+                while not told and time.monotonic() - killed < 20.0:
+                    next(batches)
+            assert told
+            slowest = max(slowest, told[0] - killed)
+    assert slowest < 1.0
+    record_property("slowest notice, s", round(slowest, 3))
 
 
 def test_S6_a_sample_that_kills_again_is_named(tmp_path: Path) -> None:
@@ -98,7 +119,7 @@ def test_B21_a_stopped_worker_is_reported_and_replaced(tmp_path: Path) -> None:
 
 def test_B23_a_source_that_blocks_does_not_hold_close_up() -> None:
     gate = threading.Event()
-    stages = Numbers(100, blocks_at=30, gate=gate, num_workers=1), Batches(4)
+    stages = Gated(100, closed_at=30, gate=gate, num_workers=1), Lists(4, whole=True)
     loader = Pipeline("blocks", *stages).loader()
     batches = iter(loader)
     got = [next(batches) for _ in range(7)]
@@ -112,7 +133,7 @@ def test_B23_a_source_that_blocks_does_not_hold_close_up() -> None:
 
 def test_a_consumer_that_stops_stops_the_prefetching() -> None:
     how: dict[str, Any] = {"executor": "process", "num_workers": 2}
-    stages = Numbers(4000), Crop(side=100, **how), Batches(4)
+    stages = Numbers(4000), Crop(side=100, **how), Lists(4, whole=True)
     with Pipeline("rests", *stages, prefetch_bytes=3_000_000) as loader:
         batches = iter(loader)
         for _ in range(20):
@@ -139,16 +160,15 @@ if __name__ == "__main__":
 def limited() -> None:
     """Load with two process workers; print how many samples came."""
     how: dict[str, Any] = {"executor": "process", "num_workers": 2}
-    stages = Numbers(300), Crop(side=200, **how), Batches(4)
+    stages = Numbers(300), Crop(side=200, **how), Lists(4, whole=True)
     with Pipeline("limited", *stages, epochs=2) as loader:
         print(sum(len(keys(list(loader))) for _ in range(2)))
 
 
 def ran(script: Path, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
-    paths = [str(ROOT), *(str(ROOT / part) for part in ("core", "plugins", "pipelines"))]
     return subprocess.run(
         [*(before or []), sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=120,
