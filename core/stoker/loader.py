@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter_ns
 from types import TracebackType
@@ -32,8 +32,7 @@ from stoker.engine.segment import Segment
 from stoker.engine.standing import fitting, identity, settled
 from stoker.errors import UsageError
 from stoker.measure.snapshot import Report, Snapshot, StageFacts, report_between
-from stoker.pipeline import Pipeline, Quarantine
-from stoker.stages import Source
+from stoker.pipeline import Pipeline
 
 # What cooperates returns within this; what does not is named.
 CLOSE_TIMEOUT_S = 5.0
@@ -186,20 +185,7 @@ class Loader:
         Raises:
             TypeError: only reading tells, and why.
         """
-        plan = self.plan
-        why = checks.samples_are_exact(plan.stages)
-        if isinstance(plan.pipeline.options.on_error, Quarantine):
-            why = why or "failing samples are quarantined"
-        if plan.share is not None and plan.samples is not None:
-            return plan.share.rounds(plan.samples)
-        if not why and isinstance(plan.source, Source) and plan.samples is not None:
-            if plan.gather is None:
-                return plan.samples
-            batches = plan.gather.batches(plan.samples)
-            if batches is not None:
-                return batches
-            why = f"{plan.gather.name} makes batches by size"
-        raise TypeError(f"the length of {plan.pipeline.name} is not known before reading: {why}")
+        return checks.length(self.plan)
 
     @property
     def epoch(self) -> int:
@@ -220,11 +206,18 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Return where the consumer stands, JSON-able: to be asked between two batches.
 
-        What was prefetched and not delivered is read again by whoever goes on from here. It
-        stays small: spans of positions, not samples. Nothing is stopped for it.
+        What was prefetched and not delivered is read again by whoever goes on from here. It is
+        small: spans of positions, not samples. Nothing is stopped for it.
         """
-        standing = settled(self.plan, self._delivery.standing(self._flow))
-        return {**identity(self.plan), **standing.to_dict()}
+        return self.bookmark()()
+
+    def bookmark(self) -> Callable[[], dict[str, Any]]:
+        """Return what gives the state of now, also later on: for whoever asks at every batch.
+
+        Putting a state together takes longer where samples were filtered or became several.
+        """
+        plan, standing = self.plan, self._delivery.bookmark(self._flow)
+        return lambda: {**identity(plan), **settled(plan, standing()).to_dict()}
 
     def load_state_dict(self, state: Any) -> None:
         """Let the next iteration go on where the loader of a state stood.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker.parameters import faults
 from stoker.pipeline import Pipeline, Quarantine, unique_names
@@ -24,6 +24,9 @@ from stoker.stages import (
     StreamSource,
     Surroundings,
 )
+
+if TYPE_CHECKING:
+    from stoker.engine.plan import Plan
 
 
 def options(pipeline: Pipeline) -> Iterator[str]:
@@ -120,6 +123,27 @@ def samples_are_exact(stages: Sequence[Stage]) -> str:
         if isinstance(stage, Map) and stage.drops:
             return f"{name} may drop samples"
     return ""
+
+
+def length(plan: Plan) -> int:
+    """Return the batches (without a gather: samples) of an epoch, on this rank.
+
+    Raises:
+        TypeError: only reading tells, and why.
+    """
+    why = samples_are_exact(plan.stages)
+    if isinstance(plan.pipeline.options.on_error, Quarantine):
+        why = why or "failing samples are quarantined"
+    if plan.share is not None and plan.samples is not None:
+        return plan.share.rounds(plan.samples)
+    if not why and plan.samples is not None:
+        if plan.gather is None:
+            return plan.samples
+        batches = plan.gather.batches(plan.samples)
+        if batches is not None:
+            return batches
+        why = f"{plan.gather.name} makes batches by size"
+    raise TypeError(f"the length of {plan.pipeline.name} is not known before reading: {why}")
 
 
 def sizes(pipeline: Pipeline, stages: Sequence[Stage], samples: int | None) -> Iterator[str]:

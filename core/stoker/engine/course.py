@@ -166,10 +166,17 @@ def spans_of(places: Sequence[Place]) -> tuple[list[Span], Sequence[Place]]:
     return [], places
 
 
-def extras(places: Iterable[Place]) -> int:
-    """Return by how much samples are more than positions, of those that became several."""
-    several = [place[0] for place in places if isinstance(place, tuple)]
-    return len(several) - len(set(several))
+def neighbours(positions: Sequence[int]) -> list[Span]:
+    """Return sorted positions, each there once, as spans of neighbours."""
+    spans: list[Span] = []
+    start = end = -1
+    for position in positions:
+        if position != end:
+            if end >= 0:
+                spans.append((start, end))
+            start = position
+        end = position + 1
+    return [*spans, (start, end)] if end >= 0 else spans
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from stoker.engine.course import Place, Span
 from stoker.engine.flow import Flow
 from stoker.engine.jobs import BatchJob, Chunk, Job
 from stoker.engine.ledger import Ledger
-from stoker.engine.standing import Standing
+from stoker.engine.standing import Pieces, Standing
 from stoker.sample import PADDING
 
 
@@ -74,7 +75,7 @@ class Delivery:
 
     def leave(self, flow: Flow) -> None:
         """The flow ends before its time: remember where that was."""
-        self._left = self._of(flow)
+        self._left = self._of(flow)()
 
     def _count(self, held: Job, flow: Flow) -> None:
         """Count what was given of a chunk, and the rest of it, or a whole batch, as unused."""
@@ -106,17 +107,19 @@ class Delivery:
         self.before = Ledger()
         self.before.add(begin.ledger)
 
-    def standing(self, flow: Flow | None) -> Standing:
-        """Return where the consumer stands."""
-        if self.begin is not None:
-            return self.begin
-        if self._left is not None and self.mid_epoch is False and self._left.epoch == self.epoch:
-            return self._left
-        if flow is None:
-            return Standing(self.epoch, ledger=_lasting(self.before))
+    def bookmark(self, flow: Flow | None) -> Callable[[], Standing]:
+        """Return what tells where the consumer stands now, also later on."""
+        known = self.begin
+        if known is None and self._left is not None and not self.mid_epoch:
+            known = self._left if self._left.epoch == self.epoch else None
+        if known is None and flow is None:
+            known = Standing(self.epoch, ledger=_lasting(self.before))
+        if known is not None:
+            return lambda: known
+        assert flow is not None
         return self._of(flow)
 
-    def _of(self, flow: Flow) -> Standing:
+    def _of(self, flow: Flow) -> Callable[[], Standing]:
         held, spans, places = self._held, list[Span](), list[Place]()
         ledger = Ledger()
         ledger.add(self.before)
@@ -126,8 +129,12 @@ class Delivery:
             places += held.places()[self._given : len(held.samples)]
             spans += held.missing()
             ledger.delivered += 0 if self._counted else self._given
-        found = flow.standing(self.epoch, self._batch, (spans, places), ledger)
-        return replace(found, ledger=_lasting(found.ledger))
+        return partial(_put_together, flow.pieces(self.epoch, self._batch, (spans, places), ledger))
+
+
+def _put_together(pieces: Pieces) -> Standing:
+    found = pieces.standing()
+    return replace(found, ledger=_lasting(found.ledger))
 
 
 def _lasting(ledger: Ledger) -> Ledger:

@@ -19,14 +19,14 @@ from queue import SimpleQueue
 from time import perf_counter_ns
 
 from stoker.engine.batching import Batching
-from stoker.engine.course import Leg, Place, Share, Span, extras, spans_of
+from stoker.engine.course import Leg, Place, Share, Span
 from stoker.engine.front import Front
 from stoker.engine.jobs import BatchJob, Chunk, Job
 from stoker.engine.ledger import EpochLedgers, Ledger
 from stoker.engine.pace import Limits, Pace
 from stoker.engine.section import Section
 from stoker.engine.segment import Mailbox, Segment
-from stoker.engine.standing import Standing
+from stoker.engine.standing import Pieces, Standing
 from stoker.engine.streams import StreamLog
 from stoker.measure.meter import Gauge
 from stoker.sample import nbytes
@@ -121,13 +121,13 @@ class Flow:
         if isinstance(job, Chunk):
             self.stream.counted(job.epoch, job.lost)
 
-    def standing(
+    def pieces(
         self,
         epoch: int,
         batch: int,
         handed: tuple[Sequence[Span], Sequence[Place]],
         before: Ledger,
-    ) -> Standing:
+    ) -> Pieces:
         """Return where the consumer stands, who is in this epoch and gets this batch next.
 
         `handed` is what left the flow and was not delivered, `before` the fates of earlier flows.
@@ -136,35 +136,33 @@ class Flow:
             ledger = self._ledgers.total(epoch)
             ledger.add(before)
             stream, front = self.stream.mark(epoch), self._front
-            samples = front.samples_of(epoch)
+            begin, samples = front.begin_of(epoch), front.samples_of(epoch)
             if front.share is not None:
-                begin = front.begin_of(epoch)
                 block = front.share.behind(batch, begin.batch if begin is not None else 0)
                 at = block * front.share.size
-                return Standing.of(epoch, block, (), (), at, stream, ledger, samples)
+                return Pieces(epoch, block, at, stream=stream, ledger=ledger, samples=samples)
             more, position = front.ahead(epoch)
-            spans, places = [*handed[0], *more], list(handed[1])
-            self._under_way(epoch, spans, places)
-            ledger.expanded -= extras(places)  # whoever goes on makes these anew
-            places += front.parts_in(epoch, spans)
-            return Standing.of(epoch, batch, spans, places, position, stream, ledger, samples)
+            spans, held = self._under_way(epoch)
+            spans += [*handed[0], *more]
+            held.append(handed[1])
+            parts = begin.parts if begin is not None else {}
+            return Pieces(epoch, batch, position, spans, held, parts, stream, ledger, samples)
 
-    def _under_way(self, epoch: int, spans: list[Span], places: list[Place]) -> None:
-        """Add what of an epoch was started and has not left."""
-        held = [
+    def _under_way(self, epoch: int) -> tuple[list[Span], list[Sequence[Place]]]:
+        """Return what of an epoch was started and has not left: spans, and places of samples."""
+        held: list[Sequence[Place]] = [
             job.places
             for job in self._batches.live.values()
             if isinstance(job, BatchJob) and job.epoch == epoch
         ]
         if self._batching is not None and self._batching.epoch == epoch:
-            held.append(self._batching.gathering.places)
-        for some in held:
-            near, single = spans_of(some)
-            spans += near
-            places += single
-        for chunk in self._chunks.live.values():
-            if isinstance(chunk, Chunk) and chunk.epoch == epoch and not chunk.ends_epoch:
-                spans.append((chunk.leg.first, chunk.leg.first + chunk.leg.length))
+            held.append(list(self._batching.gathering.places))
+        spans = [
+            (chunk.leg.first, chunk.leg.first + chunk.leg.length)
+            for chunk in self._chunks.live.values()
+            if isinstance(chunk, Chunk) and chunk.epoch == epoch and not chunk.ends_epoch
+        ]
+        return spans, held
 
     def has(self, job: Job) -> bool:
         """Whether a job is still on its way to the consumer."""

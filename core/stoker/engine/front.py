@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.engine.course import Course, Leg, Place, Share, Span
+from stoker.engine.course import Course, Leg, Share, Span
 from stoker.engine.standing import Standing
 from stoker.rng import Rng
 from stoker.sample import Address
@@ -88,15 +88,3 @@ class Front:
         if self.is_open:
             return self._course.rest()
         return ([], 0) if begin is None else (list(begin.waiting), begin.position)
-
-    def parts_in(self, epoch: int, spans: Sequence[Span]) -> list[Place]:
-        """Return the parts still to come of samples that were delivered in part."""
-        begin = self.begin_of(epoch)
-        if begin is None:
-            return []
-        return [
-            (number, part)
-            for number, parts in begin.parts.items()
-            if any(start <= number < stop for start, stop in spans)
-            for part in parts
-        ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stoker.engine import checks
-from stoker.engine.course import Place, Span, merged
+from stoker.engine.course import Place, Span, merged, neighbours, spans_of
 from stoker.engine.ledger import Ledger
 from stoker.errors import UsageError, describe_given
 
@@ -66,44 +66,6 @@ class Standing:
     samples: int | None = field(default=None, compare=False)
     """Samples of its epoch, where that is known: to tell its end by, no part of the state."""
 
-    @classmethod
-    def of(
-        cls,
-        epoch: int,
-        batch: int,
-        spans: Iterable[Span],
-        places: Iterable[Place],
-        position: int,
-        stream: StreamMark | None,
-        ledger: Ledger,
-        samples: int | None = None,
-    ) -> Standing:
-        """Return a standing.
-
-        Args:
-            epoch: that is being delivered.
-            batch: number of the next one.
-            spans: positions that were not delivered, in any order.
-            places: samples that were not delivered, beside them.
-            position: from here on nothing was started.
-            stream: where the source is one.
-            ledger: fates so far.
-            samples: of the epoch, where that is known.
-        """
-        parts: dict[int, set[int]] = {}
-        single: list[Span] = []
-        for place in places:
-            if isinstance(place, tuple):
-                parts.setdefault(place[0], set()).add(place[1])
-                place = place[0]
-            single.append((place, place + 1))
-        waiting = merged([*spans, *single])
-        if not parts:  # what waits right before the rest is no exception
-            while waiting and waiting[-1][1] >= position:
-                position = min(waiting.pop()[0], position)
-        frozen = {number: frozenset(kept) for number, kept in parts.items()}
-        return cls(epoch, batch, position, tuple(waiting), frozen, stream, ledger, samples)
-
     def to_dict(self) -> dict[str, Any]:
         """Return it, JSON-able."""
         found: dict[str, Any] = {
@@ -156,6 +118,68 @@ class Standing:
     def first(self) -> int:
         """The first position that was not delivered."""
         return min(self.waiting[0][0], self.position) if self.waiting else self.position
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What a standing is made of: taken in microseconds, and put together when it is wanted."""
+
+    epoch: int
+    batch: int
+    """Number of the next batch."""
+    position: int
+    """From here on nothing was started."""
+    spans: Sequence[Span] = ()
+    """Positions that were started and not delivered, in any order."""
+    held: Sequence[Sequence[Place]] = ()
+    """Samples that were made and not delivered: each in order."""
+    parts: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Of positions that the epoch was gone on with in part: what was to come of them."""
+    stream: StreamMark | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    """Fates so far."""
+    samples: int | None = None
+    """Of the epoch, where that is known."""
+
+    def standing(self) -> Standing:
+        """Return the standing."""
+        spans, single = list(self.spans), set[int]()
+        parts: dict[int, set[int]] = {}
+        made = 0
+        for places in self.held:
+            near, others = spans_of(places)
+            spans += near
+            for place in others:
+                if isinstance(place, int):
+                    single.add(place)
+                    continue
+                number, part = place
+                made += 1
+                if number in parts:
+                    parts[number].add(part)
+                else:
+                    parts[number] = {part}
+        ledger = Ledger()
+        ledger.add(self.ledger)
+        ledger.expanded -= made - len(parts)  # whoever goes on makes these anew
+        waiting = merged([*spans, *neighbours(sorted(single | parts.keys()))])
+        for number, kept in self.parts.items():
+            if any(start <= number < stop for start, stop in waiting):
+                parts.setdefault(number, set(kept))
+        position = self.position
+        if not parts:  # what waits right before the rest is no exception
+            while waiting and waiting[-1][1] >= position:
+                position = min(waiting.pop()[0], position)
+        return Standing(
+            self.epoch,
+            self.batch,
+            position,
+            tuple(waiting),
+            {number: frozenset(kept) for number, kept in parts.items()},
+            self.stream,
+            ledger,
+            self.samples,
+        )
 
 
 def identity(plan: Plan) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -43,8 +44,8 @@ class Saver:
         self._options = plan.pipeline.options
         self._resumed_from = self.newest
         self._session = StepSession()
-        self._place: dict[str, Any] | None = None
-        """The loader's state after the last step; None: nothing is saved."""
+        self._place: Callable[[], dict[str, Any]] | None = None
+        """Gives the loader's state after the last step; None: nothing is saved."""
         self._saved: tuple[int, int, bool, bool] | None = None
         self._tried_step = 0
         self._tried_at = perf_counter()
@@ -59,7 +60,7 @@ class Saver:
         """
         self._session = session
         if session.state_dict() is not None:
-            self._place = loader.state_dict()
+            self._place = loader.bookmark()
         if self._resumed is not None:
             self._go_on(self._resumed.checkpoint, loader)
             self._resumed = None  # its tensors are taken over
@@ -75,7 +76,7 @@ class Saver:
         self._session.load_state_dict(state["step"])
         counters.load_state_dict(state["counters"])
         loader.load_state_dict(state["loader"])
-        self._place = state["loader"]
+        self._place = loader.bookmark()
         # Last: opening a step draws its weights.
         restore_generators(state["generators"], torch_device(self._plan.device))
         counters.resumed_at.append(counters.steps)
@@ -95,7 +96,7 @@ class Saver:
     def note(self, loader: Loader) -> None:
         """Take where the loader stands: after each step, and at an epoch's end."""
         if self._place is not None:
-            self._place = loader.state_dict()
+            self._place = loader.bookmark()
 
     def save_if_due(self) -> None:
         """Save where enough steps or minutes went by, at a boundary between updates."""
@@ -151,7 +152,7 @@ class Saver:
         return {
             "step": self._session.state_dict(),
             "counters": self._counters.state_dict(),
-            "loader": self._place,
+            "loader": self._place() if self._place is not None else None,
             "generators": generators_state(torch_device(self._plan.device)),
         }
 
