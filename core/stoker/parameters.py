@@ -69,7 +69,7 @@ def parameters(cls: type) -> dict[str, Parameter]:
     found = {}
     # A call takes keyword-only ones last, wherever their class stands among the bases.
     for field in sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only)):
-        if not field.init:
+        if not field.init or field.metadata.get("internal"):
             continue
         facts = field.metadata
         kind = type_name(_annotations(cls).get(field.name, field.type))

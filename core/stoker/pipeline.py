@@ -45,6 +45,7 @@ class Options:
     )
     in_order: bool = param(True, "deliver by position; False suits heavy tails")
     on_error: OnError = param("raise", "what a failing sample does")
+    pushdown: bool = param(True, "let decoders make only what a crop after them uses")
     prefetch_bytes: int | None = param(
         None, "bound on all that is prefetched; None: a tenth of available memory", minimum=1
     )

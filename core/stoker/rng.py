@@ -39,10 +39,14 @@ class Rng:
     sample. A stage must not keep it, or a face of it, beyond the call.
     """
 
-    __slots__ = ("_epoch", "_key", "_numpy", "_part", "_position", "_random", "_ready", "_torch")
+    __slots__ = (
+        *("_epoch", "_position", "_part", "_key", "_run_seed", "_others"),
+        *("_numpy", "_random", "_ready", "_torch"),
+    )
 
     def __init__(self, seed: int, stage: str) -> None:
-        self._key = stable_key(seed, stage)
+        self._key, self._run_seed = stable_key(seed, stage), seed
+        self._others: dict[str, Rng] = {}
         self._epoch = self._position = self._part = 0
         self._ready = 0
         self._numpy: numpy.random.Generator | None = None
@@ -53,6 +57,17 @@ class Rng:
         """Stand at a sample: its epoch, its position in it, its part of an expansion."""
         self._epoch, self._position, self._part, self._ready = epoch, position, part, 0
         return self
+
+    def of(self, stage: str) -> Rng:
+        """Return the generator that another stage has at this sample: it draws the same.
+
+        Args:
+            stage: the other's unique name in the pipeline.
+        """
+        other = self._others.get(stage)
+        if other is None:
+            other = self._others[stage] = Rng(self._run_seed, stage)
+        return other.move(self._epoch, self._position, self._part)
 
     @property
     def seed(self) -> int:

@@ -32,8 +32,11 @@ from stoker.sample import Address, Batch, Origin, Sample, Shard
 if TYPE_CHECKING:
     import torch
 
+    from stoker.region import Region
+
 Resource = Literal["io", "cpu", "device"]
 Executor = Literal["auto", "inline", "thread", "process"]
+Use = Literal["none", "part", "whole"]
 Alloc = Callable[[tuple[int, ...], "torch.dtype"], "torch.Tensor"]
 """Gives memory for one tensor of a batch, by shape and dtype: where the plan wants it."""
 
@@ -181,11 +184,27 @@ class Map(PooledStage):
     drops: ClassVar[bool] = False
     """It may return None, which drops the sample (counted as filtered). Where it is
     False a None is an error: mostly a forgotten `return`. May be a property."""
+    deterministic: ClassVar[bool] = False
+    """The same sample gives the same result in every epoch: it draws nothing. Only what such
+    stages make can be cached. May be a property."""
 
     def apply(self, sample: Sample, rng: Rng) -> Sample | None:
         """Return the sample changed. It may be changed in place; its arrays may not,
         since a cache may hold them too. `rng` is valid during the call only."""
         raise undefined(self, "apply")
+
+    def use_of(self, field: str) -> Use:
+        """Return what this stage uses of the picture in a field, so that it need not be decoded
+        whole: "none" (it neither reads nor changes it), "part" (`region` tells which), "whole"."""
+        return "whole"
+
+    def region(self, field: str, height: int, width: int, rng: Rng) -> Region | None:
+        """Return the part that this stage will use of a picture (see `stoker.region`).
+
+        Called before the picture is decoded, with a generator that draws what `apply` will
+        draw; `apply` then finds the part by `take_part`. None: all of the picture.
+        """
+        raise undefined(self, "region")
 
     @contextmanager
     def open(self, worker: Worker) -> Iterator[Callable[[Sample, Rng], Sample | None]]:

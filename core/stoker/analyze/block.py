@@ -36,6 +36,7 @@ def block(
     notes += [wrapped("- ", fact) for fact in diagnosis.evidence]
     notes += [wrapped("> ", line) for line in diagnosis.advice[1:]]
     notes += [wrapped("! ", caution) for caution in evidence.cautions]
+    notes += [wrapped("- ", note) for note in evidence.notes]
     kept: list[str] = []
     for note in notes:  # whole notes only, the most important first
         if len(kept) + len(note) <= room:

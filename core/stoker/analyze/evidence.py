@@ -72,6 +72,8 @@ class Evidence:
     device_step: bool = True
     """The step runs on a device of its own, so that it needs none of the host's cores."""
     cautions: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    """What the plan does of its own accord, such as decoding only what is used."""
 
     @property
     def throughput(self) -> Rate:

@@ -34,6 +34,7 @@ def to_dict(
         "ledger": dict(whole.ledger),
         "host": {**asdict(evidence.host), "quota": versions.get("quota")},
         "cautions": list(evidence.cautions),
+        "notes": list(evidence.notes),
         "version": versions["stoker"],
         "versions": versions,
     }

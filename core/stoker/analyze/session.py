@@ -182,6 +182,7 @@ class _Measured:
             step_alone,
             device_step=plan.step is not None and not computes(last),
             cautions=cautions,
+            notes=plan.notes,
         )
 
     def _consume(self, batch: Any) -> None:

@@ -11,6 +11,7 @@ from stoker.engine import checks, ranks
 from stoker.engine.course import Share
 from stoker.engine.layout import SegmentPlan, cut
 from stoker.engine.process.refusals import refusals
+from stoker.engine.pushdown import push_down, served
 from stoker.errors import PlanError, StokerError
 from stoker.measure import host as machine
 from stoker.parameters import shown
@@ -62,6 +63,15 @@ class Plan:
         return next((stage for stage in self.stages if isinstance(stage, Gather)), None)
 
     @property
+    def notes(self) -> list[str]:
+        """What it does of its own accord, beside the stages that it puts in."""
+        return [
+            f"{name} makes only what {served(stage)} uses (pushdown=False: all)"
+            for name, stage in zip(self.names, self.stages, strict=True)
+            if served(stage)
+        ]
+
+    @property
     def step(self) -> Step | None:
         """The step, where there is one."""
         last = self.stages[-1]
@@ -96,6 +106,7 @@ class Plan:
                             "kind": self.stages[i].kind,
                             "call": shown(self.stages[i]),
                             "inserted": i in self.inserted,
+                            "serves": served(self.stages[i]) or None,
                         }
                         for i in segment.stages
                     ],
@@ -125,6 +136,8 @@ class Plan:
             for i in segment.stages:
                 note = "   put in by the plan" if i in self.inserted else ""
                 lines.append(f"    {self.stages[i].kind:8} {shown(self.stages[i])}{note}")
+                if served(self.stages[i]):
+                    lines.append(f"{'':13} makes only what {served(self.stages[i])} uses")
         if self.share is not None:
             lines.append(
                 f"  rank {self.share.rank} of {self.share.world_size}: every "
@@ -168,6 +181,8 @@ def make_plan(pipeline: Pipeline, *, needs_step: bool = False) -> Plan:
     names = tuple(unique_names(stages))
     precision, memory, remarks = _policies(pipeline, device)
     found = checks.ask_stages(stages, names, device)
+    if pipeline.options.pushdown and not found.problems:
+        stages = push_down(stages, names)
     samples = checks.count_samples(stages, pipeline.options.seed) if not found.problems else None
     problems += found.problems
     cautions += found.cautions

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stoker.parameters import param
+from stoker.region import Region, take_part
 from stoker.rng import Rng
 from stoker.sample import Sample
-from stoker.stages import Map, Surroundings
+from stoker.stages import Map, Surroundings, Use
 from stoker_plugins.augment.picture import (
     height_width,
     picture_of,
     range_faults,
     size_faults,
 )
-from stoker_plugins.augment.resample import Box, cut, resize
+from stoker_plugins.augment.resample import Box, cut, resize, resize_part, whole_pixels
 
 _TRIES = 10
 
@@ -83,12 +84,24 @@ class RandomResizedCrop(Map):
         yield from range_faults("scale", self.scale)
         yield from range_faults("ratio", self.ratio)
 
+    def use_of(self, field: str) -> Use:
+        """Return that of its picture a part is used, and of others nothing."""
+        return "part" if field == self.field else "none"
+
+    def region(self, field: str, height: int, width: int, rng: Rng) -> Region:
+        """Return the box that will be drawn; it may come scaled down if it is averaged anyway."""
+        box = draw_box(height, width, rng, self.scale, self.ratio)
+        return Region(*box, height_width(self.size) if self.antialias else None)
+
     def apply(self, sample: Sample, rng: Rng) -> Sample:
         """Return the sample with the crop in place of the picture."""
-        image = picture_of(sample, self.field)
-        box = draw_box(image.shape[0], image.shape[1], rng, self.scale, self.ratio)
+        image, part = picture_of(sample, self.field), take_part(sample, self.field)
         size = height_width(self.size)
-        sample[self.field] = resize(image, box, size, antialias=self.antialias)
+        if part is None:
+            box = draw_box(image.shape[0], image.shape[1], rng, self.scale, self.ratio)
+            sample[self.field] = resize(image, box, size, antialias=self.antialias)
+        else:
+            sample[self.field] = resize_part(image, part, size, antialias=self.antialias)
         return sample
 
 
@@ -98,6 +111,7 @@ class CenterCrop(Map):
 
     name: ClassVar[str] = "augment.center_crop"
     kind: ClassVar[str] = "augment"
+    deterministic: ClassVar[bool] = True
     example: ClassVar[str] = "augment.CenterCrop(224)"
 
     size: int | tuple[int, int] = param(
@@ -109,13 +123,25 @@ class CenterCrop(Map):
         """Yield what is wrong with the size."""
         return size_faults(self.size)
 
+    def use_of(self, field: str) -> Use:
+        """Return that of its picture a part is used, and of others nothing."""
+        return "part" if field == self.field else "none"
+
+    def region(self, field: str, height: int, width: int, rng: Rng) -> Region | None:
+        """Return the centre, None where the picture is too small for it."""
+        box = self._box(height, width)
+        return Region(*box) if box.top >= 0 and box.left >= 0 else None
+
     def apply(self, sample: Sample, rng: Rng) -> Sample:
         """Return the sample with its centre in place of the picture.
 
         Raises:
             ValueError: the picture is smaller than the crop.
         """
-        image = picture_of(sample, self.field)
+        image, part = picture_of(sample, self.field), take_part(sample, self.field)
+        if part is not None:
+            sample[self.field] = cut(image, whole_pixels(part.box))
+            return sample
         height, width = image.shape[:2]
         crop_height, crop_width = height_width(self.size)
         if crop_height > height or crop_width > width:
@@ -124,7 +150,11 @@ class CenterCrop(Map):
                 f"a picture of {height} x {width}; make it large enough first, with "
                 f"augment.Resize({max(crop_height, crop_width)})"
             )
+        sample[self.field] = cut(image, self._box(height, width))
+        return sample
+
+    def _box(self, height: int, width: int) -> Box:
+        crop_height, crop_width = height_width(self.size)
         # Rounded as torchvision does, so that evaluations agree to the pixel.
         top, left = round((height - crop_height) / 2), round((width - crop_width) / 2)
-        sample[self.field] = cut(image, Box(top, left, crop_height, crop_width))
-        return sample
+        return Box(top, left, crop_height, crop_width)

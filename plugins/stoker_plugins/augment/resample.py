@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import PIL.Image
 import torch
 from torch.nn.functional import interpolate
 
+from stoker.region import Part
 from stoker_plugins.arrays import as_tensor
 from stoker_plugins.augment.picture import Picture
 
@@ -36,6 +38,33 @@ def cut(image: Picture, box: Box) -> Picture:
     part = as_tensor(image)[box.top : box.top + box.height, box.left : box.left + box.width]
     # A view would hold on to the whole picture, and let writes through to a cached one.
     return part.clone(memory_format=torch.contiguous_format).numpy()
+
+
+def whole_pixels(box: tuple[float, float, float, float]) -> Box:
+    """Return a box that lies on whole pixels."""
+    return Box(*map(round, box))
+
+
+def resize_part(
+    image: Picture, part: Part, size: tuple[int, int], *, antialias: bool = True
+) -> Picture:
+    """Return the region that a decoder gave a part for, resized bilinearly.
+
+    Args:
+        image: array (H, W, C) that holds the region.
+        part: where it lies in the array; of a picture decoded at a lower scale that is
+            between pixels, and moving it to whole ones would shift the result.
+        size: (height, width) of the result, in pixels.
+        antialias: average over source pixels when shrinking.
+    """
+    if not any(side % 1 for side in part.box):
+        return resize(image, whole_pixels(part.box), size, antialias=antialias)
+    top, left, height, width = part.box
+    channels = image.shape[2]
+    picture = PIL.Image.fromarray(image[:, :, 0] if channels == 1 else image)
+    edges = (left, top, min(left + width, image.shape[1]), min(top + height, image.shape[0]))
+    resized = picture.resize((size[1], size[0]), PIL.Image.Resampling.BILINEAR, box=edges)
+    return np.array(resized).reshape(*size, channels)
 
 
 def resize(image: Picture, box: Box, size: tuple[int, int], *, antialias: bool = True) -> Picture:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stoker.parameters import param
+from stoker.region import Region, take_part
 from stoker.rng import Rng
 from stoker.sample import Sample
-from stoker.stages import Map, Surroundings
+from stoker.stages import Map, Surroundings, Use
 from stoker_plugins.augment.picture import Size, height_width, picture_of, size_faults
-from stoker_plugins.augment.resample import Box, resize
+from stoker_plugins.augment.resample import Box, resize, resize_part
 
 
 def resized_shape(height: int, width: int, size: Size) -> tuple[int, int]:
@@ -41,9 +42,22 @@ class Resize(Map):
         """Yield what is wrong with the size."""
         return size_faults(self.size)
 
+    def use_of(self, field: str) -> Use:
+        """Return that of its picture less than all pixels may do, and of others nothing."""
+        return "part" if field == self.field else "none"
+
+    def region(self, field: str, height: int, width: int, rng: Rng) -> Region:
+        """Return all of the picture, which may come scaled down if it is averaged anyway."""
+        least = resized_shape(height, width, self.size) if self.antialias else None
+        return Region(0, 0, height, width, least)
+
     def apply(self, sample: Sample, rng: Rng) -> Sample:
         """Return the sample with its picture resized."""
-        image = picture_of(sample, self.field)
+        image, part = picture_of(sample, self.field), take_part(sample, self.field)
+        if part is not None:
+            shape = resized_shape(*part.whole, self.size)
+            sample[self.field] = resize_part(image, part, shape, antialias=self.antialias)
+            return sample
         height, width = image.shape[:2]
         shape = resized_shape(height, width, self.size)
         whole = Box(0, 0, height, width)

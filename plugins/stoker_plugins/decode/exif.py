@@ -9,7 +9,7 @@ from PIL import Image
 
 _ORIENTATION = 0x0112
 _SHORT, _LONG = 3, 4
-_TURNS = {
+TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -30,10 +30,10 @@ def turn(image: Image.Image) -> Image.Transpose | None:
     if data is None and "Raw profile type exif" in image.info:
         data = _from_hex(image.info["Raw profile type exif"])
     if data is not None:
-        return _TURNS.get(orientation(data))
+        return TURNS.get(orientation(data))
     tags = getattr(image, "tag_v2", None)  # TIFF
     value = tags.get(_ORIENTATION) if tags is not None else None
-    return _TURNS.get(value) if isinstance(value, int) else None
+    return TURNS.get(value) if isinstance(value, int) else None
 
 
 def orientation(exif: Any) -> int:

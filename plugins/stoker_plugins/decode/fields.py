@@ -13,7 +13,7 @@ from stoker.errors import UsageError, describe_given
 from stoker.parameters import faults, param
 from stoker.rng import Rng
 from stoker.sample import Sample, missing_field
-from stoker.stages import Executor, Map, Surroundings, Worker
+from stoker.stages import Executor, Map, Surroundings, Use, Worker
 
 Decode = Callable[[bytes], Any]
 
@@ -54,6 +54,7 @@ class Fields(Map):
     name: ClassVar[str] = "decode.fields"
     kind: ClassVar[str] = "decode"
     companion: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
     example: ClassVar[str] = 'decode.Fields(label="cls", meta="json")'
 
     fields: tuple[tuple[str, str], ...] = param(
@@ -104,6 +105,11 @@ class Fields(Map):
                 yield f"{output}={source!r}: outputs must have a name that is no metadata"
             if _extension(source) not in DECODERS:
                 yield f"{output}={source!r}: {_refusal(_extension(source))}"
+
+    def use_of(self, field: str) -> Use:
+        """Return that pictures are none of its business, unless it is told to make one."""
+        named = {name for pair in self.fields for name in pair}
+        return "whole" if field in named else "none"
 
     def apply(self, sample: Sample, rng: Rng) -> Sample:
         """Return the sample with its fields decoded."""

@@ -1,24 +1,21 @@
-"""Pictures to RGB arrays, with Pillow."""
+"""Pictures to arrays, with Pillow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-import numpy
 import PIL.Image
 
 from stoker.parameters import faults, param
+from stoker.region import Ask, Decoder
 from stoker.rng import Rng
 from stoker.sample import Sample, fields_of, missing_field
-from stoker.stages import Map, Surroundings
-from stoker_plugins.decode.colour import to_rgb
-from stoker_plugins.decode.exif import turn
+from stoker.stages import Surroundings
+from stoker_plugins.decode.colour import Mode
 from stoker_plugins.decode.opening import open_picture
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from stoker_plugins.decode.pixels import Decoded, Wanted, pixels_of
 
 _COMMON = ("jpg", "jpeg", "png", "webp")
 _KNOWN = {
@@ -31,25 +28,34 @@ _MAX_PIXELS = 178_956_970
 
 
 @dataclass(frozen=True)
-class Image(Map):
-    """Decodes a picture of any format that Pillow reads to an array (H, W, 3) of uint8, RGB.
+class Image(Decoder):
+    """Decodes a picture of any format that Pillow reads to an array (H, W, C), mostly uint8 RGB.
 
     The format is told by the content, whatever the field is called. EXIF orientation is
     applied; transparent parts are laid over `background`; 16-bit grey is scaled to 8
     bits; CMYK is converted; of an animation the first frame is taken. Where a picture
-    was stored in another mode than RGB, the sample's `__mode__` says which.
+    was stored in another mode than the one asked for, the sample's `__mode__` says which.
 
     The encoded field is taken out of the sample. A field that holds a `PIL.Image`
     instead of bytes is converted in the same way.
     """
 
     name: ClassVar[str] = "decode.image"
-    kind: ClassVar[str] = "decode"
     example: ClassVar[str] = "decode.Image(background=(0, 0, 0))"
 
     source: str | None = param(None, "field to decode; None: the first picture field")
     output: str = param("image", "field to write")
+    mode: Mode = param(
+        "RGB",
+        "channels: RGB 3, RGBA 4, L (grey) 1, of 8 bits; stored: as the file has them, 16 bits, "
+        "palette indices and CMYK too",
+    )
     background: tuple[int, int, int] = param((255, 255, 255), "RGB under transparent parts")
+    truncated: Literal["refuse", "fill"] = param(
+        "refuse",
+        "a file that ends early; fill: give what there is, the rest grey or black, and note "
+        "__truncated__ in the sample",
+    )
     max_pixels: int = param(_MAX_PIXELS, "pictures with more are refused", minimum=1)
     keep: bool = param(False, "leave the encoded field in the sample")
 
@@ -64,6 +70,11 @@ class Image(Map):
         if self.keep and self.output == self.source:
             yield f"keep=True, but output={self.output!r} takes the place of the encoded field"
 
+    @property
+    def makes(self) -> str:
+        """The field that it writes its picture to."""
+        return self.output
+
     def apply(self, sample: Sample, rng: Rng) -> Sample:
         """Return the sample with its picture decoded."""
         field = _picture_field(sample) if self.source is None else self.source
@@ -71,32 +82,30 @@ class Image(Map):
             raise missing_field(field, sample)
         value = sample[field]
         try:
-            array, mode = self._decode(value)
+            found = self._decoded(value, self.ask(rng))
         except MemoryError:
             raise
         except Exception as error:  # each of Pillow's drivers has errors of its own
             raise ValueError(f"field {field!r}: {error}") from error
         if not self.keep:
             del sample[field]
-        if mode != "RGB":
-            sample["__mode__"] = mode
-        sample[self.output] = array
+        if found.mode != self.mode:
+            sample["__mode__"] = found.mode
+        if found.truncated:
+            sample["__truncated__"] = True
+        sample[self.output] = found.array
+        if found.part is not None:
+            found.part.note(sample, self.output)
         return sample
 
-    def _decode(self, value: Any) -> tuple[NDArray[numpy.uint8], str]:
-        """Return the array (H, W, 3) and the mode that the picture was stored in."""
+    def _decoded(self, value: Any, ask: Ask | None) -> Decoded:
+        """Return the pixels of an encoded or opened picture."""
+        wanted = Wanted(self.mode, self.background, self.truncated == "fill", ask)
         if isinstance(value, PIL.Image.Image):
-            image = value
-        elif isinstance(value, (bytes, bytearray, memoryview)):
-            image = open_picture(bytes(value), self.max_pixels)
-        else:
+            return pixels_of(value, wanted)
+        if not isinstance(value, (bytes, bytearray, memoryview)):
             raise TypeError(f"encoded bytes are expected, not {type(value).__name__}")
-        image.load()
-        mode, upright = image.mode, turn(image)
-        image = to_rgb(image, self.background)
-        if upright is not None:
-            image = image.transpose(upright)
-        return numpy.array(image), mode
+        return pixels_of(open_picture(bytes(value), self.max_pixels), wanted)
 
 
 def _picture_field(sample: Mapping[str, Any]) -> str:

@@ -20,6 +20,13 @@ _LIMITED_BY_PILLOW = {"TIFF"}
 _NOT_THIS_FORMAT = (SyntaxError, IndexError, TypeError, struct.error)
 
 
+class _Jpeg(JpegImagePlugin.JpegImageFile):
+    """JPEG whose EXIF data Pillow leaves alone: it warns about bad data, in search of a dpi."""
+
+    def _read_dpi_from_exif(self) -> None:
+        pass
+
+
 def open_picture(data: bytes, max_pixels: int) -> ImageFile.ImageFile:
     """Return the picture in `data`, its header read and its pixels not.
 
@@ -49,7 +56,7 @@ def _identify(data: bytes) -> ImageFile.ImageFile | None:
     if data.startswith(_JPEG):
         # Not through its registered opener, which looks for further pictures behind the first.
         try:
-            return JpegImagePlugin.JpegImageFile(file)
+            return _Jpeg(file)
         except _NOT_THIS_FORMAT:
             return None
     tried: set[str] = set()

@@ -9,7 +9,7 @@ from PIL import Image, ImageCms
 
 from stoker.testing import apply
 from stoker_plugins.decode import Image as Decode
-from stoker_plugins.decode.colour import to_rgb
+from stoker_plugins.decode.colour import converted
 from tests.plugins.decode.helpers import decoded, encoded, noise
 
 RAMP = numpy.arange(65536, dtype=numpy.uint16).reshape(256, 256)
@@ -36,7 +36,7 @@ def test_B07_mode_I_of_older_pillows() -> None:
     picture = Image.fromarray(RAMP.astype(numpy.int32))
     picture.format = "PNG"
     assert picture.mode == "I"
-    assert numpy.array_equal(numpy.asarray(to_rgb(picture, (0, 0, 0)))[:, :, 1], SCALED)
+    assert numpy.array_equal(numpy.asarray(converted(picture, "RGB", (0, 0, 0)))[:, :, 1], SCALED)
 
 
 def test_B07_transparent_value_in_16_bits() -> None:
