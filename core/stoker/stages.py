@@ -141,6 +141,13 @@ class Source(PooledStage):
         """Return where `address` lies, to name it when reading it fails."""
         return Origin(key=str(address))
 
+    def content(self) -> str:
+        """Return a text that changes when the data does, such as of sizes and times of files.
+
+        A cache on disk is taken for other data by it. Default: only the parameters tell.
+        """
+        return ""
+
     @contextmanager
     def open(self, worker: Worker) -> Iterator[Callable[[Address], Sample]]:
         """Hold resources for one worker, in it; yield what reads an address."""

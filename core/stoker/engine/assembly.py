@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from stoker.cache import Cache
+from stoker.engine.caching import Desk
 from stoker.engine.failures import Failures
 from stoker.engine.flow import Flow
 from stoker.engine.pace import HOP_NS, PROCESS_HOP_NS, Limits
@@ -31,17 +33,21 @@ def make_segments(plan: Plan, failures: Failures) -> list[Segment]:
                 timeout_s=plan.pipeline.options.worker_timeout,
                 prefetch_bytes=plan.prefetch_bytes,
             )
-        made.append(
-            make(
-                part.index,
-                [(name, stage) for name, stage in stages if isinstance(stage, PooledStage)],
-                [(name, stage) for name, stage in before if isinstance(stage, PooledStage)],
-                part.executor,
-                part.num_workers,
-                failures,
-                plan.pipeline.options.seed,
-            )
+        segment = make(
+            part.index,
+            [(name, stage) for name, stage in stages if isinstance(stage, PooledStage)],
+            [(name, stage) for name, stage in before if isinstance(stage, PooledStage)],
+            part.executor,
+            part.num_workers,
+            failures,
+            plan.pipeline.options.seed,
         )
+        for i in part.stages:
+            stage = plan.stages[i]
+            if isinstance(stage, Cache):
+                upstream = [(n, s) for n, s in named[:i] if isinstance(s, PooledStage)]
+                segment.desk = Desk(stage, upstream, plan.samples)
+        made.append(segment)
     return made
 
 
@@ -69,6 +75,9 @@ def make_flow(
         PROCESS_HOP_NS if any(parts[s.index].executor == "process" for s in samples) else HOP_NS
     )
     options = plan.pipeline.options
+    desk = next((segment.desk for segment in samples if segment.desk is not None), None)
+    if desk is not None:
+        assert desk.store is not None  # opened here, where its faults reach the caller
     flow = Flow(
         (plan.names[0], plan.source),
         plan.gather,
@@ -80,6 +89,7 @@ def make_flow(
         epochs,
         begin,
         plan.share,
+        desk,
     )
     for segment in segments:
         segment.waits_for_output = flow.waits_for_output

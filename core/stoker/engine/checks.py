@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stoker.cache import Cache
 from stoker.parameters import faults
 from stoker.pipeline import Pipeline, Quarantine, unique_names
 from stoker.policy import Memory, Precision
@@ -58,7 +59,7 @@ def order(stages: Sequence[Stage], needs_step: bool) -> Iterator[str]:
             if gather is not None:
                 yield f"{name} is a second collate stage; a pipeline has one"
             gather = index
-        if isinstance(stage, SAMPLE_STAGES) and gather is not None:
+        if isinstance(stage, (*SAMPLE_STAGES, Cache)) and gather is not None:
             yield f"{name} works on samples and stands after {names[gather]}; move it before"
         if isinstance(stage, BatchMap) and gather is None:
             yield f"{name} works on batches; put a collate stage before it"

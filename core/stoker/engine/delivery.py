@@ -142,5 +142,7 @@ def _lasting(ledger: Ledger) -> Ledger:
     kept = Ledger()
     kept.add(ledger)
     kept.unused = kept.failed = 0
-    kept.read = kept.fates - kept.expanded
+    # Which of those under way were cached is not known; what is carried on has to balance.
+    kept.cached = min(kept.cached, kept.fates - kept.expanded)
+    kept.read = kept.fates - kept.expanded - kept.cached
     return kept

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from time import perf_counter_ns
 
 from stoker.engine.batching import Batching
+from stoker.engine.caching import Desk, cut_off
 from stoker.engine.course import Leg, Place, Share, Span
 from stoker.engine.front import Front
 from stoker.engine.jobs import BatchJob, Chunk, Job
@@ -47,6 +48,7 @@ class Flow:
         epochs: first epoch, and the one after the last.
         begin: where in the first epoch to go on, or None for its start.
         share: this rank's share of the positions, None where there is only one rank.
+        desk: of the cache among the stages, None where there is none.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Flow:
         epochs: tuple[int, int],
         begin: Standing | None = None,
         share: Share | None = None,
+        desk: Desk | None = None,
     ) -> None:
         self.cancelled = False
         self._ledgers = EpochLedgers()
@@ -78,6 +81,7 @@ class Flow:
                 assert one is not None
                 one.next = following
         self._pace = Pace(limits)
+        self._desk = desk
         self._front = Front(source, seed, epochs, begin, share)
         self.stream = StreamLog(begin)
         self._batching: Batching | None = None
@@ -195,6 +199,8 @@ class Flow:
             following.put(job)
             return
         job.segment = None
+        if isinstance(job, Chunk):
+            cut_off(job)
         begin = self._front.begin
         if begin is not None and begin.parts and isinstance(job, Chunk):
             job.leave_out(begin.parts if begin.epoch == job.epoch else {})
@@ -290,6 +296,8 @@ class Flow:
         chunk.blind = chunk.nbytes == 0
         self._blind += chunk.blind
         self._account(chunk.nbytes)
+        if self._desk is not None:
+            self._desk.split(chunk)
         self._chunks.start(chunk)
 
     def _account(self, nbytes: int) -> None:

@@ -66,6 +66,7 @@ class Chunk(Job):
 
     __slots__ = (
         "addresses",
+        "aside",
         "asked",
         "blind",
         "incomplete",
@@ -92,6 +93,8 @@ class Chunk(Job):
         self.addresses: Sequence[Address] = (
             addresses.tolist() if hasattr(addresses, "tolist") else addresses
         )
+        self.aside: list[tuple[int, Address]] = []
+        """Position and address of samples that a cache has, and that join the others there."""
         self.asked = count
         self.incomplete = False
         """The stream ended before all ranks had their block of this round."""
@@ -108,7 +111,7 @@ class Chunk(Job):
 
     @property
     def size(self) -> int:
-        return len(self.samples)
+        return len(self.samples) + len(self.aside)
 
     def missing(self) -> list[Span]:
         """Return the positions that an error kept from becoming samples."""

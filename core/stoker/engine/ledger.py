@@ -13,6 +13,8 @@ class Ledger:
 
     read: int = 0
     """Samples that the source was asked for."""
+    cached: int = 0
+    """Samples that a cache had, and that were not read."""
     expanded: int = 0
     """Extra samples that expanding stages made."""
     delivered: int = 0
@@ -46,12 +48,12 @@ class Ledger:
     @property
     def balanced(self) -> bool:
         """Every sample read or made has a fate, and none has two."""
-        return self.fates == self.read + self.expanded
+        return self.fates == self.read + self.cached + self.expanded
 
     def check(self) -> None:
         """Raise `LedgerError` where a sample was lost or counted twice."""
         if not self.balanced:
-            off = self.read + self.expanded - self.fates
+            off = self.read + self.cached + self.expanded - self.fates
             raise LedgerError(
                 f"the sample ledger is off by {off}: {self}; this is a fault of the engine or of "
                 "a stage that changes the number of samples behind its back"
@@ -60,6 +62,7 @@ class Ledger:
     def add(self, other: Ledger) -> None:
         """Add another ledger's counts to this one: once for every hand-over, so written out."""
         self.read += other.read
+        self.cached += other.cached
         self.expanded += other.expanded
         self.delivered += other.delivered
         self.filtered += other.filtered
@@ -77,9 +80,10 @@ class Ledger:
         fates = [
             f"{name.replace('_', ' ')} {count}"
             for name, count in asdict(self).items()
-            if name not in ("read", "expanded") and (count or name == "delivered")
+            if name not in ("read", "cached", "expanded") and (count or name == "delivered")
         ]
-        extra = f" + expanded {self.expanded}" if self.expanded else ""
+        extra = f" + cached {self.cached}" if self.cached else ""
+        extra += f" + expanded {self.expanded}" if self.expanded else ""
         return f"read {self.read}{extra} = {' + '.join(fates)}"
 
 

@@ -10,6 +10,8 @@ from queue import Empty, SimpleQueue
 from time import perf_counter_ns, sleep, thread_time_ns
 from typing import Any
 
+from stoker.cache import Cache
+from stoker.engine.caching import CacheRunner, Desk
 from stoker.engine.failures import Failures
 from stoker.engine.intraop import hold_to_one_thread
 from stoker.engine.jobs import BatchJob, Chunk, Job
@@ -72,6 +74,8 @@ class Segment:
         self.next: Segment | None = None
         """Where finished jobs go; None at a section's end."""
         self._upstream, self._failures, self._seed = upstream, failures, seed
+        self.desk: Desk | None = None
+        """Of the cache among its stages, where there is one."""
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self.fill = Gauge(perf_counter_ns())
@@ -119,6 +123,8 @@ class Segment:
         for state in self.workers:
             if state.thread is not None and state.thread is not threading.current_thread():
                 state.thread.join(max(deadline_ns - perf_counter_ns(), 0) / 1e9)
+        if self.desk is not None:
+            self.desk.close()
         return [
             f"{state.thread.name} ({', '.join(name for name, _ in self.stages)})"
             for state in self.workers
@@ -278,15 +284,19 @@ class Segment:
         runners: list[Callable[[Any], None]] = []
         for position, (name, stage) in enumerate(self.stages):
             worker = Worker(name, state.index, len(self.workers), self.executor)
-            function = stack.enter_context(_opened(stage, worker))
+
+            def enter(stage: PooledStage, worker: Worker = worker) -> Any:
+                return stack.enter_context(_opened(stage, worker))
+
+            function: Any = None if isinstance(stage, Cache) else enter(stage)
             meter, failures, seed = state.meters[name], self._failures, self._seed
             if isinstance(stage, Mix):
                 before = [*self._upstream, *self.stages[:position]]
-                opened = [
-                    (other, stack.enter_context(_opened(upstream, worker)))
-                    for other, upstream in before
-                ]
+                opened = [(other, enter(upstream)) for other, upstream in before]
                 runners.append(MixRunner(stage, name, function, meter, failures, seed, opened))
+            elif isinstance(stage, Cache):
+                assert self.desk is not None
+                runners.append(CacheRunner(stage, name, self.desk, meter, failures, seed, enter))
             else:
                 make = _runner_of(stage)
                 runners.append(make(stage, name, function, meter, failures, seed))
@@ -298,6 +308,7 @@ def give_up(job: Job, ending: RunError) -> None:
     job.tally.unused += job.size
     job.error = ending
     if isinstance(job, Chunk):
+        job.aside = []
         job.keep(())
     elif isinstance(job, BatchJob):
         job.batch, job.samples, job.count, job.measured = None, [], 0, 0

@@ -44,9 +44,10 @@ def fates(ledger: Mapping[str, Any]) -> str:
     parts = [
         f"{name.replace('_', ' ')} {count:,}"
         for name, count in ledger.items()
-        if name not in ("read", "expanded", "balanced") and (count or name == "delivered")
+        if name not in ("read", "cached", "expanded", "balanced") and (count or name == "delivered")
     ]
-    extra = f" + expanded {ledger['expanded']:,}" if ledger.get("expanded") else ""
+    extra = f" + cached {ledger['cached']:,}" if ledger.get("cached") else ""
+    extra += f" + expanded {ledger['expanded']:,}" if ledger.get("expanded") else ""
     state = "" if ledger.get("balanced") else " (not balanced)"
     return f"read {ledger['read']:,}{extra} = {' + '.join(parts)}{state}"
 
