@@ -27,6 +27,12 @@ PADDING = "__padding__"
 _OBJECT_NBYTES = 64
 
 
+def plain(address: Any) -> Address:
+    """Return an address as a source is given it: of NumPy's integers, Python's."""
+    plain: Address = address.item() if hasattr(address, "item") else address
+    return plain
+
+
 class Origin(NamedTuple):
     """Where a sample came from, for error messages and the quarantine."""
 

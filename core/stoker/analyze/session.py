@@ -15,6 +15,7 @@ from stoker.analyze.diagnosis import Diagnosis
 from stoker.analyze.evidence import Cause, Evidence, HostUse, Rate, rate_of
 from stoker.analyze.recorded import computes, report_from
 from stoker.analyze.sampler import Sampled, Sampler, Thread
+from stoker.engine.forecast import forecast
 from stoker.engine.plan import Plan, make_plan
 from stoker.loader import Loader
 from stoker.measure.snapshot import Report
@@ -84,6 +85,7 @@ class _Measured:
         self, loader: Loader, session: StepSession | None, sampler: Sampler, hear: Tell
     ) -> None:
         self._loader, self._session, self._sampler, self._hear = loader, session, sampler, hear
+        self._predicted = forecast(loader.plan)
         self._windows: list[Report] = []
         self._sampled = Sampled({}, {}, None)
         self._usage: Usage | None = None
@@ -182,8 +184,17 @@ class _Measured:
             step_alone,
             device_step=plan.step is not None and not computes(last),
             cautions=cautions,
-            notes=plan.notes,
+            notes=[*plan.notes, *self._cache()],
         )
+
+    def _cache(self) -> list[str]:
+        """Return how far a cache was filled in the windows, and what it will give."""
+        if self._predicted is None:
+            return []
+        ledger = self.whole.ledger
+        kept = ledger["cached"] / max(ledger["cached"] + ledger["read"], 1)
+        state = f"{kept:.0%} of the samples so far came from {self._predicted.cache}"
+        return [state if kept else f"{state}: these figures are without it", str(self._predicted)]
 
     def _consume(self, batch: Any) -> None:
         if self._session is not None:

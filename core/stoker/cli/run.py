@@ -57,6 +57,7 @@ def run(
     Writes metrics.jsonl, result.json, report.md and checkpoints to a folder of its own.
     """
     from stoker.cli.live import LiveTable, summary
+    from stoker.engine.forecast import forecast
     from stoker.engine.plan import make_plan
     from stoker.run.interrupts import Interrupted
     from stoker.run.runner import Run
@@ -78,10 +79,11 @@ def run(
     )
     if plan:
         made = make_plan(chosen, needs_step=True)
+        predicted = forecast(made)
         if as_json:
-            print_json(made.to_dict())
+            print_json({**made.to_dict(), "cache": predicted.to_dict() if predicted else None})
         else:
-            print(made)
+            print(made, *([f"  predicted: {predicted}"] if predicted else []), sep="\n")
         return
     out = console(stderr=as_json)
     with LiveTable(out) as live:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker.cache import Cache, Fed, Store
 from stoker.engine.failures import Failures
@@ -20,8 +20,15 @@ from stoker.fingerprint import fingerprint
 from stoker.measure.meter import Meter
 from stoker.parameters import shown
 from stoker.rng import Rng
-from stoker.sample import Address, Origin, Sample, nbytes, origin_of
+from stoker.sample import Address, Origin, Sample, nbytes, origin_of, plain
 from stoker.stages import PooledStage, Source
+
+
+class Held(NamedTuple):
+    """What a store keeps."""
+
+    samples: int
+    nbytes: int
 
 
 class Desk:
@@ -40,6 +47,7 @@ class Desk:
         self._samples = samples
         self._store: Store | None = None
         self._is_closed = False
+        self._left = Held(0, 0)
         self._lock = threading.Lock()
 
     @property
@@ -82,7 +90,14 @@ class Desk:
             self._is_closed = True
             store, self._store = self._store, None
         if store is not None:
+            self._left = Held(store.count, store.nbytes)
             store.close()
+
+    @property
+    def held(self) -> Held:
+        """What the store keeps, or kept when it was closed."""
+        store = self._store
+        return self._left if store is None else Held(store.count, store.nbytes)
 
 
 class CacheRunner(ChunkRunner):
@@ -131,7 +146,7 @@ class CacheRunner(ChunkRunner):
         for position, sample in zip(chunk.positions, chunk.samples, strict=False):
             try:
                 if self._end is None:
-                    put(_plain(order[position]), sample)
+                    put(plain(order[position]), sample)
             except Exception as error:
                 self._fail(chunk, position, error, origin_of(sample))
             else:
@@ -210,9 +225,3 @@ def cut_off(chunk: Chunk) -> None:
 
 def _position(pair: tuple[int, Sample]) -> int:
     return pair[0]
-
-
-def _plain(address: Any) -> Address:
-    """Return an address as `Chunk.addresses` has it: plain ints, not NumPy's."""
-    plain: Address = address.item() if hasattr(address, "item") else address
-    return plain

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from stoker.engine.forecast import Forecast
 from stoker.engine.plan import Plan
 from stoker.errors import LedgerError, StokerError
 from stoker.loader import Loader
@@ -16,7 +17,11 @@ from stoker.run.versions import versions
 
 
 def run_result(
-    plan: Plan, counters: Counters, loader: Loader, evaluation: Evaluation | None
+    plan: Plan,
+    counters: Counters,
+    loader: Loader,
+    evaluation: Evaluation | None,
+    predicted: Forecast | None,
 ) -> dict[str, Any]:
     """Return counts and ledger of the whole run, and the stages of its last start, JSON-able."""
     report = loader.report().to_dict()
@@ -36,6 +41,7 @@ def run_result(
         "order": counters.order.hex(),
         "stages": report["stages"],
         "ledger": report["ledger"],
+        "cache": _cache(loader, predicted),
         "quarantined": loader.failures.records[:20],
         "cpu_s": report["cpu_s"],
         "unattributed_cpu_s": report["unattributed_cpu_s"],
@@ -44,6 +50,17 @@ def run_result(
         "plan": plan.to_dict(),
         "versions": versions(),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def _cache(loader: Loader, predicted: Forecast | None) -> dict[str, Any] | None:
+    """Return what a cache holds beside what was predicted of it, None where there is none."""
+    desk = next((part.desk for part in loader.segments if part.desk is not None), None)
+    if desk is None:
+        return None
+    return {
+        **desk.held._asdict(),
+        "predicted": predicted.to_dict() if predicted is not None else None,
     }
 
 

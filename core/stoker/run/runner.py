@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from stoker.engine.forecast import forecast
 from stoker.engine.plan import make_plan
 from stoker.jsonable import to_json
 from stoker.loader import Loader
@@ -57,7 +58,7 @@ class Run:
     ) -> None:
         self.plan = make_plan(pipeline, needs_step=True)
         self.notes: list[str] = []
-        """What people should know about where the run goes on from."""
+        """What people should know before it starts."""
         resumed: Resumption | None = None
         if resume is not None:
             resumed = resumption(str(resume), self.plan, runs, self.notes)
@@ -66,6 +67,9 @@ class Run:
         else:
             self.folder = RunFolder(runs, pipeline.name)
             self._lock = RunLock(self.folder.path, fresh=True)
+        self._predicted = forecast(self.plan)
+        if self._predicted is not None:
+            self.notes.append(f"predicted: {self._predicted}")
         self._observers = Observers([*observers, *host().observers()])
         self._command = command
         self._counters = Counters()
@@ -247,7 +251,7 @@ class Run:
             "pipeline": self.plan.pipeline.name,
             "status": self._status,
             "error": error_of(failure, loader),
-            **run_result(self.plan, self._counters, loader, evaluation),
+            **run_result(self.plan, self._counters, loader, evaluation, self._predicted),
             "checkpoint": None if self._saver.newest is None else str(self._saver.newest),
             "checkpoint_failures": self._saver.failures,
             "observer_faults": self._observers.faults,

@@ -74,7 +74,7 @@ class Keep(Cache):
         return self.opened[-1]
 
     def budget(self) -> int:
-        return 1000
+        return self.max_bytes or 10**9
 
 
 @dataclass(frozen=True)
