@@ -61,7 +61,7 @@ class Store(ABC):
         """Let go of files and memory. The default has none."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cache(PooledStage):
     """Keeps what the stages before it made."""
 

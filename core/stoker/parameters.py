@@ -263,8 +263,21 @@ def shown(thing: Any) -> str:
     for name, parameter in parameters(type(thing)).items():
         value = getattr(thing, name)
         if parameter.required or not _equal(value, parameter.default):
-            parts.append(f"{name}={describe_given(value)}")
+            parts.append(f"{name}={_given(value)}")
     return f"{type(thing).name or type(thing).__name__}({', '.join(parts)})"
+
+
+def _given(value: Any) -> str:
+    """Return a value as `shown` gives it: stages inside a stage as calls, whole."""
+    if _is_stage(value):
+        return shown(value)
+    if isinstance(value, (list, tuple)) and value and all(map(_is_stage, value)):
+        return f"[{', '.join(map(shown, value))}]"
+    return describe_given(value)
+
+
+def _is_stage(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and bool(getattr(type(value), "kind", ""))
 
 
 def _equal(value: Any, other: Any) -> bool:

@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from stoker.analyze.cores import NEVER, Cores
+
 
 class Work(NamedTuple):
     """What one item takes, in ms."""
@@ -144,50 +146,12 @@ class _Order:
         return job
 
 
-class _Cores:
-    """Cores shared alike: each of n who compute goes on at min(1, cores / n)."""
-
-    def __init__(self, cores: float) -> None:
-        self.cores = cores
-        self.used_ms = 0.0
-        """Core-milliseconds so far."""
-        self._served = 0.0  # ms of CPU that anyone present all the time got
-        self._ends: list[tuple[float, int, _Job, _Queue]] = []
-        self._number = itertools.count()
-
-    @property
-    def _speed(self) -> float:
-        return min(1.0, self.cores / len(self._ends)) if self._ends else 0.0
-
-    def add(self, cpu_ms: float, job: _Job, queue: _Queue) -> None:
-        """Let a job compute for so long."""
-        heapq.heappush(self._ends, (self._served + cpu_ms, next(self._number), job, queue))
-
-    def next_ms(self) -> float:
-        """Return in how many ms the next one is through."""
-        return max(self._ends[0][0] - self._served, 0.0) / self._speed if self._ends else _NEVER
-
-    def pass_ms(self, ms: float) -> None:
-        """Let time pass."""
-        speed = self._speed
-        self._served += ms * speed
-        self.used_ms += ms * speed * len(self._ends)
-
-    def through(self) -> tuple[_Job, _Queue]:
-        """Return who is through next."""
-        *_, job, queue = heapq.heappop(self._ends)
-        return job, queue
-
-
-_NEVER = float("inf")
-
-
 class _Run:
     """One simulation under way."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._cores = _Cores(layout.cores)
+        self._cores = Cores(layout.cores)
         self._now = 0.0
         self._blocked: list[tuple[float, int, _Job, _Queue]] = []
         self._number = itertools.count()
@@ -239,9 +203,9 @@ class _Run:
     def _next_event(self) -> None:
         """Let time pass to the next moment at which someone is through with something."""
         core_ms = self._cores.next_ms()
-        blocked_ms = self._blocked[0][0] - self._now if self._blocked else _NEVER
+        blocked_ms = self._blocked[0][0] - self._now if self._blocked else NEVER
         step = min(core_ms, blocked_ms)
-        assert step < _NEVER, "a simulated pipeline stands still"
+        assert step < NEVER, "a simulated pipeline stands still"
         self._cores.pass_ms(step)
         for _, queue in self._queues():
             queue.busy_ms += queue.busy * step
@@ -269,7 +233,7 @@ class _Run:
         while queue.waiting and queue.busy < queue.station.num_workers:
             job = queue.waiting.popleft()
             queue.busy += 1
-            self._cores.add(queue.work(job).cpu_ms, job, queue)
+            self._cores.add(queue.work(job).cpu_ms, (job, queue))
 
     def _leave(self, job: _Job, queue: _Queue) -> None:
         queue.busy -= 1

@@ -62,11 +62,16 @@ class Apply(Map):
         kw_only=True,
         metadata={"help": "it may return None, which drops the sample"},
     )
+    deterministic: bool = dataclasses.field(  # type: ignore[misc]
+        default=False,
+        kw_only=True,
+        metadata={"help": "it draws nothing, so that a cache may stand behind it"},
+    )
 
     def __repr__(self) -> str:
         return (
             f"Apply(function={_name_of(self.function)}, field={self.field!r}, "
-            f"copies={self.copies}, drops={self.drops})"
+            f"copies={self.copies}, drops={self.drops}, deterministic={self.deterministic})"
         )
 
     def check(self, around: Surroundings) -> Iterable[str]:
@@ -77,6 +82,8 @@ class Apply(Map):
                 f"function={describe_given(function)} cannot be called; "
                 "allowed is a function, or an object with __call__"
             )
+        elif self.deterministic and _takes_rng(function):
+            yield f"deterministic=True, but {_name_of(function)} takes an rng to draw from"
 
     @contextmanager
     def open(self, worker: Worker) -> Iterator[Callable[[Sample, Rng], Sample | None]]:

@@ -30,6 +30,7 @@ class Resize(Map):
 
     name: ClassVar[str] = "augment.resize"
     kind: ClassVar[str] = "augment"
+    deterministic: ClassVar[bool] = True
     example: ClassVar[str] = "augment.Resize(256)"
 
     size: int | tuple[int, int] = param(
