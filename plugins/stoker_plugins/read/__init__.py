@@ -9,23 +9,42 @@ from stoker.lazy import lazy
 from stoker.plugins import StageEntry, hookimpl
 
 if TYPE_CHECKING:
+    from stoker_plugins.read.balanced import Balanced
     from stoker_plugins.read.dataset import Dataset
     from stoker_plugins.read.dataset_stream import DatasetStream
     from stoker_plugins.read.files import Files
+    from stoker_plugins.read.mix import Mix
+    from stoker_plugins.read.repeated import Repeated
     from stoker_plugins.read.stream import WebDatasetStream
     from stoker_plugins.read.synthetic import Synthetic
     from stoker_plugins.read.webdataset import WebDataset
+    from stoker_plugins.read.weighted import Weighted
 
-__all__ = ["Dataset", "DatasetStream", "Files", "Synthetic", "WebDataset", "WebDatasetStream"]
+__all__ = [
+    "Balanced",
+    "Dataset",
+    "DatasetStream",
+    "Files",
+    "Mix",
+    "Repeated",
+    "Synthetic",
+    "WebDataset",
+    "WebDatasetStream",
+    "Weighted",
+]
 __getattr__ = lazy(
     __name__,
     {
+        "Balanced": "balanced",
         "Dataset": "dataset",
         "DatasetStream": "dataset_stream",
         "Files": "files",
+        "Mix": "mix",
+        "Repeated": "repeated",
         "Synthetic": "synthetic",
         "WebDataset": "webdataset",
         "WebDatasetStream": "stream",
+        "Weighted": "weighted",
     },
 )
 
@@ -56,3 +75,19 @@ def stoker_stages() -> Iterator[StageEntry]:
         "read",
         "an iterable dataset, or any iterable",
     )
+    yield StageEntry(
+        "read.weighted", f"{here}.weighted:Weighted", "read", "another source's samples, by weight"
+    )
+    yield StageEntry(
+        "read.balanced",
+        f"{here}.balanced:Balanced",
+        "read",
+        "another source's samples, each class equally often",
+    )
+    yield StageEntry(
+        "read.repeated",
+        f"{here}.repeated:Repeated",
+        "read",
+        "another source's samples, each several times",
+    )
+    yield StageEntry("read.mix", f"{here}.mix:Mix", "read", "several sources in one, by weight")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from stoker.parameters import faults, param
+from stoker.parameters import faults, param, shown
 from stoker.rng import Rng
 from stoker.sample import Address, Origin, Sample
 from stoker.stages import Source, Surroundings, Worker
@@ -29,6 +29,8 @@ class Dataset(Source):
     name: ClassVar[str] = "read.dataset"
     example: ClassVar[str] = 'read.Dataset(my_dataset, fields=("image", "label"), shuffle=True)'
 
+    __repr__ = shown
+
     dataset: Any = param(help="a map-style dataset or a sequence")
     fields: tuple[str, ...] | None = param(None, "names for the parts of a tuple item")
     shuffle: bool = param(False, "another order in each epoch")
@@ -46,6 +48,16 @@ class Dataset(Source):
     def addresses(self, epoch: int, rng: Rng) -> Sequence[Address]:
         """Return this epoch's order of item numbers."""
         return order(len(self.dataset), self.shuffle, rng)
+
+    def content(self) -> str:
+        """Return the length, and the fingerprint of a dataset that keeps one.
+
+        More cannot be told without reading all items: a dataset that changes in place, at
+        the same length, is taken for the same.
+        """
+        marks = (getattr(self.dataset, name, None) for name in ("fingerprint", "_fingerprint"))
+        mark = next((mark for mark in marks if isinstance(mark, (str, int, bytes))), "")
+        return f"{len(self.dataset)} {mark!r}"
 
     def read(self, address: Address) -> Sample:
         """Return one item as a sample."""

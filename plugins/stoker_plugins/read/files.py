@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from stoker.errors import UsageError, describe_given
-from stoker.parameters import faults, param
+from stoker.parameters import faults, param, shown
 from stoker.rng import Rng
 from stoker.sample import Address, Origin, Sample
 from stoker.stages import Caution, Source, Surroundings, Worker
 from stoker_plugins.read.keys import fields_in_lower_case
 from stoker_plugins.read.listing import Endings, Listing, PackedPaths, scan
 from stoker_plugins.read.order import order
+from stoker_plugins.read.stamps import stamp
 
 EXTENSIONS = ("jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm", "avif")
 
@@ -37,6 +38,8 @@ class Files(Source):
 
     name: ClassVar[str] = "read.files"
     example: ClassVar[str] = 'read.Files("photos/train", shuffle=True)'
+
+    __repr__ = shown
 
     root: str | Path = param(help="folder that holds one folder for each class")
     extensions: tuple[str, ...] = param(EXTENSIONS, "endings to read, in any case")
@@ -64,6 +67,13 @@ class Files(Source):
         if self._problems:
             raise UsageError("; ".join(self._problems))
         return PackedPaths(self._listing, order(len(self._listing), self.shuffle, rng))
+
+    def content(self) -> str:
+        """Return a digest of all paths, sizes and times of change: a call of `stat` a file."""
+        if self._problems:
+            return ""
+        root, listing = os.fspath(self.root), self._listing
+        return stamp(os.path.join(root, listing[i][1]) for i in range(len(listing)))
 
     def read(self, address: Address) -> Sample:
         """Return one file as a sample."""

@@ -7,9 +7,10 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy
+from numpy.typing import NDArray
 
 from stoker_plugins.read.keys import collision
 
@@ -53,6 +54,18 @@ class Listing:
         path = self.blob[self.ends[index] : self.ends[index + 1]]
         return self.class_of[index], os.fsdecode(path)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A memoryview does not travel to another process; the array under it does.
+        state = dict(self.__dict__)
+        for name in ("ends", "class_of"):
+            state[name] = numpy.asarray(state[name])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name in ("ends", "class_of"):
+            state[name] = state[name].data
+        self.__dict__.update(state)
+
     @property
     def nbytes(self) -> int:
         """The bytes of all paths and columns."""
@@ -82,6 +95,18 @@ class PackedPaths(Sequence[tuple[int, str]]):
         if isinstance(index, slice):
             return PackedPaths(self._listing, self._order[index])
         return self._listing[self._order[index]]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PackedPaths):
+            return NotImplemented
+        return self._listing is other._listing and self._order == other._order
+
+    __hash__ = None  # type: ignore[assignment]  # as of any sequence that is compared by content
+
+    def class_numbers(self) -> NDArray[Any]:
+        """Return the class number of each path, without unpacking paths."""
+        numbers: NDArray[Any] = numpy.asarray(self._listing.class_of)[numpy.asarray(self._order)]
+        return numbers
 
     def tolist(self) -> list[tuple[int, str]]:
         """Return the pairs unpacked, as arrays do, to send them elsewhere."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from stoker.parameters import faults, param
+from stoker.parameters import faults, param, shown
 from stoker.rng import Rng
 from stoker.sample import Address, Origin, Sample
 from stoker.stages import Source, Surroundings, Worker
@@ -40,6 +40,8 @@ class Synthetic(Source):
 
     name: ClassVar[str] = "read.synthetic"
     example: ClassVar[str] = 'read.Synthetic(10_000, shape=(224, 224, 3), encode="jpeg")'
+
+    __repr__ = shown
 
     samples: int = param(1024, "samples in an epoch", minimum=1)
     shape: tuple[int, ...] = param((224, 224, 3), "of a picture, (H, W, C)")

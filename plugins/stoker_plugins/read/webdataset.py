@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from stoker.errors import RunError, UsageError, describe_given, unknown_name
-from stoker.parameters import faults, param
+from stoker.parameters import faults, param, shown
 from stoker.rng import Rng
 from stoker.sample import Address, Origin, Sample
 from stoker.stages import Caution, Source, Surroundings, Worker
@@ -17,6 +17,7 @@ from stoker_plugins.read.keys import fields_in_lower_case
 from stoker_plugins.read.order import order
 from stoker_plugins.read.shards import Patterns, compression, expand
 from stoker_plugins.read.shelf import Shelf, build
+from stoker_plugins.read.stamps import stamp
 
 _PLANNED = "_planned_identity"
 
@@ -40,6 +41,8 @@ class WebDataset(Source):
 
     name: ClassVar[str] = "read.webdataset"
     example: ClassVar[str] = 'read.WebDataset("photos/train-{000..007}.tar", shuffle=True)'
+
+    __repr__ = shown
 
     shards: Patterns = param(help="tar files: a path, a glob, a brace pattern, or several of these")
     shuffle: bool = param(False, "another order of all samples in each epoch")
@@ -69,6 +72,10 @@ class WebDataset(Source):
     def addresses(self, epoch: int, rng: Rng) -> Sequence[Address]:
         """Return this epoch's order of sample numbers, counted through all shards."""
         return order(len(self._shelf), self.shuffle, rng)
+
+    def content(self) -> str:
+        """Return a digest of the shards' paths, sizes and times of change."""
+        return stamp(self._paths)
 
     def read(self, address: Address) -> Sample:
         """Return one sample; `open` is the way to read many."""

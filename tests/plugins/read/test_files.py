@@ -174,3 +174,23 @@ def test_one_stem_with_two_formats_is_two_samples(tree: Path) -> None:
         f"{tree}/dog/b.jpg",
         f"{tree}/dog/b.png",
     ]
+
+
+def test_an_order_travels_to_another_process_and_is_compared_by_content(tree: Path) -> None:
+    source = Files(tree, shuffle=True)
+    first, again, other = (
+        source.addresses(epoch, Rng(0, "x").move(epoch, 0)) for epoch in (0, 0, 7)
+    )
+    assert list(pickle.loads(pickle.dumps(first))) == list(first)
+    assert first == again
+    assert (first == other) == (list(first) == list(other))
+    assert first != list(first)
+
+
+def test_B01_B05_dots_in_folders_never_split_and_equal_names_stay_apart(tmp_path: Path) -> None:
+    put(tmp_path, "train.v1/22.0/1.jpg", "train.v1/22.1/1.jpg", "train.v2/22.0/1.jpg")
+    assert [sample["__key__"] for sample in read_all(Files(tmp_path))] == [
+        "train.v1/22.0/1",
+        "train.v1/22.1/1",
+        "train.v2/22.0/1",
+    ]
