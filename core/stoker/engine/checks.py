@@ -170,7 +170,7 @@ def sizes(pipeline: Pipeline, stages: Sequence[Stage], samples: int | None) -> I
     if trains and lone and batches == samples // size + 1:
         yield Caution(
             f"{gather.name}: the last batch of an epoch holds 1 sample, which BatchNorm cannot "
-            "train on; set drop_last=True or another batch_size"
+            "train on; set drop_last=True, merge_last=True or another batch_size"
         )
 
 

@@ -198,13 +198,13 @@ class Flow:
         if following is not None and job.error is None and not self.cancelled:
             following.put(job)
             return
-        job.segment = None
         if isinstance(job, Chunk):
             cut_off(job)
         begin = self._front.begin
         if begin is not None and begin.parts and isinstance(job, Chunk):
             job.leave_out(begin.parts if begin.epoch == job.epoch else {})
         measured = self._measure(job)
+        job.segment = None
         with self._lock:
             self._account(measured - job.nbytes)
             job.nbytes = measured

@@ -7,7 +7,7 @@ from typing import Any
 
 from stoker.engine.course import Place
 from stoker.engine.jobs import Chunk
-from stoker.sample import Sample
+from stoker.sample import Sample, origin_of
 from stoker.stages import Gather
 
 
@@ -26,8 +26,33 @@ class Gathering:
 
     def measure(self, chunk: Chunk) -> None:
         """Note what the decision needs to know of a chunk's samples; run by any worker."""
-        if not self._all_alike:
-            chunk.sizes = [self._gather.size(sample) for sample in chunk.samples]
+        if self._all_alike:
+            return
+        sizes, kept = [], []
+        for index, sample in enumerate(chunk.samples):
+            try:
+                sizes.append(self._gather.size(sample))
+            except Exception as error:
+                if self._fails(chunk, index, error):
+                    break
+            else:
+                kept.append(index)
+        if len(kept) < len(chunk.samples):
+            chunk.keep(kept)
+        chunk.sizes = sizes
+
+    def _fails(self, chunk: Chunk, index: int, error: Exception) -> bool:
+        """Judge a sample that has no size; return whether it ends the run."""
+        assert chunk.segment is not None
+        place, name = origin_of(chunk.samples[index]), self._gather.name
+        ending = chunk.segment.failures.judge(name, error, place, chunk.epoch)
+        if ending is None:
+            chunk.tally.quarantined += 1
+            return False
+        chunk.tally.failed += 1
+        chunk.tally.unused += len(chunk.samples) - index - 1
+        chunk.error = chunk.error or ending
+        return True
 
     def add(self, chunk: Chunk) -> None:
         """Take a chunk's samples up."""

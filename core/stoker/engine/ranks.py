@@ -71,6 +71,11 @@ def remarks(
             "use a collate stage with a batch_size"
         )
         return
+    if getattr(gather, "merge_last", False):
+        yield (
+            f"{gather.name}: merge_last=True {where}: the last batch of one rank cannot be merged "
+            "with another's; set drop_last=True, or leave both off"
+        )
     if not options.in_order:
         yield f"in_order=False {where}: ranks stay aligned only in order; leave in_order=True"
     for name, stage in zip(names, stages, strict=True):

@@ -73,7 +73,7 @@ class Segment:
         self.index, self.stages, self.executor = index, stages, executor
         self.next: Segment | None = None
         """Where finished jobs go; None at a section's end."""
-        self._upstream, self._failures, self._seed = upstream, failures, seed
+        self._upstream, self.failures, self._seed = upstream, failures, seed
         self.desk: Desk | None = None
         """Of the cache among its stages, where there is one."""
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
@@ -289,7 +289,7 @@ class Segment:
                 return stack.enter_context(_opened(stage, worker))
 
             function: Any = None if isinstance(stage, Cache) else enter(stage)
-            meter, failures, seed = state.meters[name], self._failures, self._seed
+            meter, failures, seed = state.meters[name], self.failures, self._seed
             if isinstance(stage, Mix):
                 before = [*self._upstream, *self.stages[:position]]
                 opened = [(other, enter(upstream)) for other, upstream in before]

@@ -49,7 +49,7 @@ class ProcessSegment(Segment):
                 self.stages,
                 self._upstream if mixes else (),
                 self._seed,
-                self._failures.policy != "raise",
+                self.failures.policy != "raise",
                 len(self.workers),
             )
         )
@@ -88,7 +88,7 @@ class ProcessSegment(Segment):
             attendant.start()
         except StoppedError:
             raise RunError("it was stopped before it had started") from None
-        return [Proxy(self.stages, state.meters, self._failures, attendant)]
+        return [Proxy(self.stages, state.meters, self.failures, attendant)]
 
     def _serve(self, state: WorkerState, runners: Sequence[Callable[[Any], None]]) -> None:
         """Work until told to stop, with one job ahead so that the child need not wait."""

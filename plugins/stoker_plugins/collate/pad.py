@@ -1,0 +1,132 @@
+"""Batches of values of several sizes, padded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from stoker.errors import describe_given
+from stoker.parameters import param
+from stoker.sample import Batch, Sample, missing_field
+from stoker.stages import Alloc, Surroundings
+from stoker_plugins.collate.columns import columns, identity, label, several
+from stoker_plugins.collate.count import ByCount
+from stoker_plugins.collate.rows import arrays, stacked
+
+LENGTH = "_length"
+"""Ends the name of the field that holds the sizes before padding."""
+
+
+@dataclass(frozen=True)
+class Pad(ByCount):
+    """Make a dict of tensors, some fields padded to the longest of the batch.
+
+    A padded field becomes (B, *longest, *rest): its first `dims` dimensions are filled up at
+    their ends, the rest has to be equal. `<field>_length` tells the sizes before: (B,) for one
+    dimension, (B, dims) for more. All other fields are stacked as by `collate.Stack`.
+    """
+
+    name: ClassVar[str] = "collate.pad"
+    example: ClassVar[str] = 'collate.Pad(32, "tokens", multiple_of=8)'
+
+    fields: str | tuple[str, ...] = param((), "field that is padded, or several")
+    dims: int = param(
+        1, "leading dimensions that differ: 1 for sequences, 2 for pictures", minimum=1
+    )
+    multiple_of: int = param(1, "round these sizes up to a multiple", minimum=1)
+    value: float | dict[str, float] = param(0.0, "what is filled in; a dict tells it by field")
+
+    def check(self, around: Surroundings) -> Iterable[str]:
+        """Yield what is wrong with fields and values."""
+        yield from super().check(around)
+        yield from fields_faults(self.fields)
+        if isinstance(self.value, dict):
+            for field in set(self.value) - set(names_of(self.fields)):
+                yield f"value={describe_given(self.value)}: {field!r} is none of the padded fields"
+
+    def assemble(self, samples: Sequence[Sample], alloc: Alloc) -> Batch:
+        """Return the batch, its tensors in memory from `alloc`.
+
+        Raises:
+            KeyError: a field to be padded is missing.
+            ValueError: fields whose sizes differ in what is not padded.
+            TypeError: a field that differs in type or dtype.
+        """
+        padding = Padding(self.fields, self.dims, self.multiple_of, self.value)
+        return padding.batch(samples, alloc)
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How fields are padded; see `Pad`."""
+
+    fields: str | tuple[str, ...]
+    dims: int = 1
+    multiple_of: int = 1
+    value: float | Mapping[str, float] = 0.0
+
+    def batch(self, samples: Sequence[Sample], alloc: Alloc) -> dict[str, Any]:
+        """Return a batch of samples, with these fields padded and the others stacked."""
+        found = columns(samples)
+        names = names_of(self.fields)
+        for field in names:
+            if field not in found:
+                raise missing_field(field, samples[0])
+        batch: dict[str, Any] = dict(identity(samples))
+        for field, values in found.items():
+            if field in names:
+                rows = arrays(field, values, samples)
+                batch[field] = self._padded(field, rows, samples, alloc)
+                batch[field + LENGTH] = self._lengths(rows, alloc)
+            else:
+                batch[field] = stacked(field, values, samples, alloc)
+        return batch
+
+    def _padded(
+        self, field: str, rows: list[torch.Tensor], samples: Sequence[Sample], alloc: Alloc
+    ) -> torch.Tensor:
+        first, dims = rows[0], self.dims
+        if first.ndim < dims:
+            raise ValueError(
+                f"field {field!r} has shape {tuple(first.shape)} in {label(samples, 0)}, fewer "
+                f"than the dims={dims} that are to be padded"
+            )
+        others = [i for i, row in enumerate(rows) if row.shape[dims:] != first.shape[dims:]]
+        if others:
+            raise ValueError(
+                f"field {field!r} has shape {tuple(first.shape)} in {label(samples, 0)} but "
+                f"{tuple(rows[others[0]].shape)} in {several(samples, others)}: only the first "
+                f"{dims} may differ (dims={dims}); make the rest equal or raise dims"
+            )
+        unit = self.multiple_of
+        longest = [-(-max(row.shape[d] for row in rows) // unit) * unit for d in range(dims)]
+        value = self.value.get(field, 0.0) if isinstance(self.value, Mapping) else self.value
+        out = alloc((len(rows), *longest, *first.shape[dims:]), first.dtype)
+        out.fill_(value)
+        for slot, row in zip(out.unbind(0), rows, strict=True):
+            slot[tuple(slice(side) for side in row.shape[:dims])].copy_(row)
+        return out
+
+    def _lengths(self, rows: Sequence[torch.Tensor], alloc: Alloc) -> torch.Tensor:
+        sizes = torch.tensor([row.shape[: self.dims] for row in rows], dtype=torch.int64)
+        made = sizes[:, 0] if self.dims == 1 else sizes
+        out = alloc(tuple(made.shape), torch.int64)
+        out.copy_(made)
+        return out
+
+
+def names_of(fields: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return one or several names as several."""
+    return (fields,) if isinstance(fields, str) else fields
+
+
+def fields_faults(fields: str | tuple[str, ...]) -> Iterable[str]:
+    """Yield what is wrong with the names of fields, for `Stage.check`."""
+    names = names_of(fields)
+    if not names or not all(names):
+        yield f"fields={describe_given(fields)}: name a field, or several"
+    elif len(set(names)) < len(names):
+        yield f"fields={describe_given(fields)}: a field is named twice"
