@@ -1,82 +1,53 @@
 """The photos job, Stoker beside its peers: JPEG files to batches of 224 x 224 pictures.
 
     python -m bench.peers [--json] [--out FILE] [--rounds N] [--pictures N] [--only NAME,...]
+                          [--pictures-from FOLDER] [--quick]
 
-All prepare pictures by one and the same function, with Pillow; Stoker also runs with the
-stages that it ships. All run in one interleaved run, an epoch at a time, each in a process
-of its own, with as many workers as there are cores, and a new one after a few rounds: where
-its memory happens to lie makes one process up to 7 % slower than another. An epoch is timed
-from asking for it to having its last batch, after warm-up epochs; the files are in the page
-cache.
+All read the same pictures, crop, resize and flip them at random, and give batches of 64 as
+uint8. Peers prepare a picture by one Pillow function or by operators of their own, and those
+that take a Python function also by the calls of Stoker's fast path. "limit" is what the cores
+give to the same calls without any loader: bare processes that make no batches.
 
-"limit" is what the cores give without any loader: bare processes that make no batches.
+Each runs with as many workers as there are cores, in a new process each round, one after
+another, in an order drawn anew; an epoch is timed from asking for it to having its last batch,
+after a warm-up epoch. All files are in the page cache. Libraries whose packages fight with
+others' get environments of their own (`peers_envs.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import numpy
-from PIL import Image
-
 from bench.common import (
-    Interval,
-    Target,
     cautions,
     command,
     digits,
-    installed,
-    interleave,
     median,
     parser,
     publish,
     ratio,
     surroundings,
-    verdicts,
 )
-from bench.peers_contestants import CONTESTANTS, LIMIT, OWN, SHARED, Contestant
-from bench.peers_job import Job, make_job
-from bench.peers_process import FailedError, Process
+from bench.peers_contestants import BY_NAME, CONTESTANTS, LIMITS, NO_FUNCTION, STOKER, Contestant
+from bench.peers_job import Job, warm, whole_batches
+from bench.peers_measure import Figures, measure, medians
+from bench.peers_pictures import CACHE, UnavailableError, described, make_pictures, photographs
+from bench.peers_targets import lines, targets
 from stoker.measure.host import cores
 
-PACKAGES = ("pillow", "torchdata", "spdl", "grain", "webdataset")
-PICTURES = 1280
-ROUNDS = 9
-ROUNDS_A_PROCESS = 3
-SETTLE_S = 0.2
+PICTURES, ROUNDS = 4096, 9
+QUICK_PICTURES, QUICK_ROUNDS = 640, 2
+VALIDATION = 256
 # A core that others took more of than this has no place in a comparison of loaders.
 MOST_BY_OTHERS = 0.1
-
-
-# -- measuring -------------------------------------------------------------------------
-
-
-@dataclass
-class Figures:
-    """What one contestant's rounds gave, the warm-up left out."""
-
-    cold_s: float
-    """From opening it to its first batch, in the warm-up."""
-    pss_bytes: int
-    """Most memory of all its processes, in the warm-up."""
-    pictures_per_s: list[float] = field(default_factory=list)
-    cpu_s_per_picture: list[float] = field(default_factory=list)
-    first_s: list[float] = field(default_factory=list)
-    by_others: list[float] = field(default_factory=list)
-    """Cores that processes outside it took."""
 
 
 def chosen(only: str) -> list[Contestant]:
@@ -88,128 +59,64 @@ def chosen(only: str) -> list[Contestant]:
     texts = [text.strip() for text in only.split(",") if text.strip()]
     for text in texts:
         if not any(text in contestant.name for contestant in CONTESTANTS):
-            names = ", ".join(contestant.name for contestant in CONTESTANTS)
+            names = "; ".join(contestant.name for contestant in CONTESTANTS)
             raise SystemExit(f"--only {text}: no such contestant; there are: {names}")
     return [one for one in CONTESTANTS if not texts or any(text in one.name for text in texts)]
 
 
-def measure(
-    contestants: Sequence[Contestant], job: Job, rounds: int, progress: Any
-) -> tuple[dict[str, Figures], dict[str, str]]:
-    """Return the figures of those that can run here, and why others are left out."""
-    left_out: dict[str, str] = {}
-    figures: dict[str, Figures] = {}
-    for contestant in contestants:
-        missing = [package for package in contestant.needs if not installed(package)]
-        if missing:
-            left_out[contestant.name] = f"{' and '.join(missing)} not installed"
-    done = 0
-    while done < rounds:
-        more = min(ROUNDS_A_PROCESS, rounds - done)
-        _session(
-            [one for one in contestants if one.name not in left_out],
-            job,
-            more,
-            progress,
-            figures,
-            left_out,
-        )
-        done += more
-    return {name: found for name, found in figures.items() if name not in left_out}, left_out
+def make_job(
+    given: argparse.Namespace, workers: int, tell: Any, cache: Path = CACHE
+) -> tuple[Job, dict[str, Any]]:
+    """Return the job, its pictures made and in the page cache, and what they are.
 
-
-def _session(
-    contestants: Sequence[Contestant],
-    job: Job,
-    rounds: int,
-    progress: Any,
-    figures: dict[str, Figures],
-    left_out: dict[str, str],
-) -> None:
-    """Run some rounds with a new process for each, and add to the figures."""
-    with ExitStack() as stack:
-        processes: dict[str, Process] = {}
-        for contestant in contestants:
-            progress(f"opening {contestant.name}")
-            try:
-                process = stack.enter_context(Process(contestant.name, job))
-                warm = process.warm_up()
-            except FailedError as error:
-                if not contestant.peer:
-                    raise
-                left_out[contestant.name] = str(error)
-                continue
-            figures.setdefault(contestant.name, Figures(*warm))
-            processes[contestant.name] = process
-        runs = {name: process.epoch for name, process in processes.items()}
-        told = interleave(runs, rounds, partial(time.sleep, SETTLE_S), progress)
-    for name, epochs in told.items():
-        found = figures[name]
-        found.pictures_per_s += [epoch.pictures / epoch.seconds for epoch in epochs]
-        found.cpu_s_per_picture += [epoch.cpu_s / epoch.pictures for epoch in epochs]
-        found.first_s += [epoch.first_s for epoch in epochs]
-        found.by_others += [epoch.by_others for epoch in epochs]
-
-
-# -- what came out ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Level(Target):
-    """A ratio that is to reach 1 within its interval: level, or ahead."""
-
-    @property
-    def met(self) -> bool:
-        """Whether the interval reaches the limit."""
-        return self.figure is not None and self.figure.high >= self.limit
-
-
-def best_peer(figures: Mapping[str, Figures]) -> str | None:
-    """Return the fastest of the other libraries' loaders, by its median, or None without any."""
-    peers = [one.name for one in CONTESTANTS if one.peer and one.name in figures]
-    rate = {name: float(numpy.median(figures[name].pictures_per_s)) for name in peers}
-    return max(rate, key=rate.__getitem__) if rate else None
-
-
-def targets(figures: Mapping[str, Figures], left_out: Mapping[str, str]) -> list[Target]:
-    """Return what Stoker is held to."""
-    best = best_peer(figures)
-
-    def against(other: str | None) -> tuple[Interval | None, str]:
-        for name in (SHARED, other or ""):
-            if name not in figures:
-                return None, left_out.get(name, "not measured")
-        return ratio(figures[SHARED].pictures_per_s, figures[other or ""].pictures_per_s), ""
-
-    return [
-        Target(f"{SHARED} over {LIMIT}", 0.93, False, *against(LIMIT)),
-        Level(
-            f"{SHARED} over the best peer ({best or 'none'}), interval reaching 1",
-            1.0,
-            False,
-            *against(best),
-        ),
-    ]
+    Raises:
+        SystemExit: there are no photographs to make them of.
+    """
+    count, per_shard = whole_batches(round(given.pictures * given.scale), workers)
+    try:
+        material = photographs(given.pictures_from, tell)
+    except UnavailableError as error:
+        raise SystemExit(str(error)) from error
+    tell(f"{count} pictures, cut from {len(material.sources)} {material.about}")
+    made = make_pictures(cache, material, count, VALIDATION, per_shard)
+    formats = str(Path(made.files).parents[1] / "formats")
+    job = Job(made.files, made.shards, count, formats, workers=workers)
+    warm(job)
+    return job, {
+        "pictures": count,
+        "cut_from": f"{len(material.sources)} {made.about}",
+        **described([Path(path) for path, _ in job.listed()]),
+        "batch_size": job.batch_size,
+        "size": job.size,
+        "workers": job.workers,
+    }
 
 
 def run(given: argparse.Namespace, repeat: str) -> dict[str, Any]:
     """Measure and return the result, JSON-able."""
-    where = surroundings(PACKAGES)  # before anything loads the machine
-    progress = partial(print, file=sys.stderr)
-    workers = max(1, int(cores()))
-    with tempfile.TemporaryDirectory() as folder:
-        progress("making pictures")
-        job = make_job(Path(folder), round(given.pictures * given.scale), workers)
-        about = _about(job)
-        figures, left_out = measure(chosen(given.only), job, given.rounds, progress)
-    rates = {name: found.pictures_per_s for name, found in figures.items()}
+    where = surroundings()  # before anything loads the machine
+    tell = partial(print, file=sys.stderr)
+    job, about = make_job(given, max(1, int(cores())), tell)
+    figures, missing = measure(chosen(given.only), job, given.rounds, tell)
     return {
         "what": "the photos job: JPEG files to batches of uint8 pictures",
         **where,
         "command": repeat,
         "rounds": given.rounds,
         **about,
-        "cautions": [*cautions(given, where), *_disturbed(figures)],
+        "cautions": [*cautions(given, where), *disturbed(figures)],
+        **compared(figures),
+        "targets": {target.name: target.to_dict() for target in targets(figures, missing)},
+        "settings": {name: BY_NAME[name].settings for name in figures},
+        "contestants_versions": {name: found.versions for name, found in figures.items()},
+        "missing": {**missing, "tf.data and DALI with the fast function": NO_FUNCTION},
+    }
+
+
+def compared(figures: Mapping[str, Figures]) -> dict[str, Any]:
+    """Return what came out by contestant, and Stoker's ratios to all others, JSON-able."""
+    rates = {name: found.pictures_per_s for name, found in figures.items()}
+    return {
         "images_per_s": {name: median(values).to_dict() for name, values in rates.items()},
         "ratios": {
             mine: {
@@ -217,47 +124,23 @@ def run(given: argparse.Namespace, repeat: str) -> dict[str, Any]:
                 for other, values in rates.items()
                 if other != mine
             }
-            for mine in (SHARED, OWN)
+            for mine in STOKER.values()
             if mine in rates
         },
-        "cpu_ms_per_image": _medians(figures, "cpu_s_per_picture", 1e3),
-        "first_batch_ms": _medians(figures, "first_s", 1e3),
-        "first_batch_ms_from_opening": {
-            name: digits(found.cold_s * 1e3) for name, found in figures.items()
+        "cores_used": medians(figures, "cores"),
+        "cpu_ms_per_image": medians(figures, "cpu_s_per_picture", 1e3),
+        "first_batch_ms": medians(figures, "first_s", 1e3),
+        "first_batch_ms_from_opening": medians(figures, "cold_s", 1e3),
+        "peak_pss_mib": medians(figures, "pss_bytes", 2.0**-20),
+        "mean_value": {
+            name: digits(found.mean) for name, found in figures.items() if found.mean is not None
         },
-        "peak_pss_mib": {name: digits(found.pss_bytes / 2**20) for name, found in figures.items()},
-        "cores_taken_by_others": _medians(figures, "by_others", 1.0),
-        "targets": {target.name: target.to_dict() for target in targets(figures, left_out)},
-        "settings": {one.name: one.settings for one in CONTESTANTS if one.name in figures},
-        "left_out": left_out,
+        "cores_taken_by_others": medians(figures, "by_others"),
     }
 
 
-def _about(job: Job) -> dict[str, Any]:
-    files = [Path(path) for path, _ in job.listed()]
-    sizes = []
-    for path in files:
-        with Image.open(path) as picture:
-            sizes.append(picture.size)
-    return {
-        "pictures": job.pictures,
-        "batch_size": job.batch_size,
-        "size": job.size,
-        "workers": job.workers,
-        "mean_file_bytes": round(mean(path.stat().st_size for path in files)),
-        "mean_width": round(mean(width for width, _ in sizes)),
-        "mean_height": round(mean(height for _, height in sizes)),
-    }
-
-
-def _medians(figures: Mapping[str, Figures], what: str, scale: float) -> dict[str, float]:
-    return {
-        name: digits(float(numpy.median(getattr(found, what))) * scale, 3)
-        for name, found in figures.items()
-    }
-
-
-def _disturbed(figures: Mapping[str, Figures]) -> list[str]:
+def disturbed(figures: Mapping[str, Figures]) -> list[str]:
+    """Return in how many epochs other work took a core, if it did."""
     taken = [value for found in figures.values() for value in found.by_others]
     often = sum(value > MOST_BY_OTHERS for value in taken)
     if not often:
@@ -270,27 +153,33 @@ def _disturbed(figures: Mapping[str, Figures]) -> list[str]:
 
 def table(result: Mapping[str, Any]) -> str:
     """Return a result as text."""
-    lines = [
+    told = [
         f"{result['what']}; {result['pictures']} of {result['mean_width']} x "
         f"{result['mean_height']} pixels and {result['mean_file_bytes'] / 1e3:.0f} kB on average, "
         f"{result['workers']} workers, {result['rounds']} rounds"
     ]
-    width = max(map(len, result["images_per_s"]))
-    lines.append(
-        f"{'':{width}}  {'images/s':>8}  {'95 %':>14}  {'/ limit':>7}  {'CPU ms':>6}  "
+    width = max((len(name) for name in result["images_per_s"]), default=0)
+    told.append(
+        f"{'':{width}}  {'images/s':>8}  {'95 %':>14}  {'/ limit':>7}  {'cores':>5}  "
         f"{'first ms':>8}  {'PSS MiB':>7}"
     )
-    most = result["images_per_s"].get(LIMIT, {}).get("value")
     for name, rate in sorted(result["images_per_s"].items(), key=lambda pair: -pair[1]["value"]):
         ends = f"{rate['low']:.0f} to {rate['high']:.0f}"
-        share = f"{rate['value'] / most:7.3f}" if most else f"{'-':>7}"
-        lines.append(
-            f"{name:{width}}  {rate['value']:8.1f}  {ends:>14}  {share}  "
-            f"{result['cpu_ms_per_image'][name]:6.2f}  {result['first_batch_ms'][name]:8.0f}  "
+        told.append(
+            f"{name:{width}}  {rate['value']:8.1f}  {ends:>14}  {_of_limit(name, result):>7}  "
+            f"{result['cores_used'][name]:5.2f}  "
+            f"{result['first_batch_ms_from_opening'][name]:8.0f}  "
             f"{result['peak_pss_mib'][name]:7.0f}"
         )
-    lines += [f"left out: {name}: {why}" for name, why in result["left_out"].items()]
-    return "\n".join([*lines, *result["cautions"], *verdicts(result)])
+    told += [f"missing: {name}: {why}" for name, why in result["missing"].items()]
+    return "\n".join([*told, *result["cautions"], *lines(result["targets"])])
+
+
+def _of_limit(name: str, result: Mapping[str, Any]) -> str:
+    """Return a rate over the limit of the same function; "-" for a library's own operators."""
+    rates = result["images_per_s"]
+    limit = LIMITS.get(BY_NAME[name].how, "")
+    return f"{rates[name]['value'] / rates[limit]['value']:.3f}" if limit in rates else "-"
 
 
 def options() -> argparse.ArgumentParser:
@@ -300,15 +189,38 @@ def options() -> argparse.ArgumentParser:
     made.add_argument(
         "--only", default="", metavar="NAME,...", help="contestants whose names contain these"
     )
+    made.add_argument(
+        "--pictures-from",
+        type=Path,
+        metavar="FOLDER",
+        help="photographs to cut pictures from, in place of Debian's wallpapers",
+    )
+    made.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"{QUICK_PICTURES} pictures and {QUICK_ROUNDS} rounds, where not given",
+    )
     return made
+
+
+def asked(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, str]:
+    """Return the options, and the command that repeats the run, without a path."""
+    given = options().parse_args(arguments)
+    if given.quick:
+        given.quick = False
+        given.pictures = QUICK_PICTURES if given.pictures == PICTURES else given.pictures
+        given.rounds = QUICK_ROUNDS if given.rounds == ROUNDS else given.rounds
+    told = argparse.Namespace(**vars(given))
+    told.pictures_from = given.pictures_from and "FOLDER"
+    told.only = f"'{given.only}'" if " " in given.only else given.only
+    return given, command("bench.peers", told, options().parse_args([]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write."""
-    given = options().parse_args(arguments)
+    given, repeat = asked(arguments)
     chosen(given.only)
-    result = run(given, command("bench.peers", given, options().parse_args([])))
-    return publish(given, result, table)
+    return publish(given, run(given, repeat), table)
 
 
 if __name__ == "__main__":

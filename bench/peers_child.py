@@ -1,8 +1,10 @@
 """One contestant of `bench.peers` in a process of its own, which keeps it from all others.
 
-    python -m bench.peers_child NAME JOB
+    python -m bench.peers_child NAME JOB [--prepare]
 
-Opens it, then runs one epoch for each line on standard input; tells of each in a line of JSON.
+Opens it, then runs one epoch for each line on standard input, "warm" or "timed"; tells of each
+in a line of JSON. `--prepare` writes what it reads, in a process that leaves no trace in the
+one that is measured. Nothing is imported that a contestant's environment may lack.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from typing import Any, TextIO
 
+import numpy
 import psutil
 
-from bench.peers_contestants import CONTESTANTS
+from bench.peers_contestants import BY_NAME, Contestant
 from bench.peers_job import Epoch, Job
 
 
@@ -35,34 +39,48 @@ class Told:
     """From asking for it to having its first batch."""
     cpu_s: float
     """CPU time of this process and its children."""
+    mean: float | None
+    """Mean of all values, where it was asked for and there are batches."""
 
 
-def run_epoch(epoch: Epoch, number: int, job: Job) -> Told:
+def run_epoch(epoch: Epoch, number: int, job: Job, look: bool = False) -> Told:
     """Run an epoch and return what it was like.
+
+    Args:
+        epoch: begins it.
+        number: of it.
+        job: what it is to give.
+        look: take the mean of all values too, which costs time.
 
     Raises:
         RuntimeError: its batches are not those that were asked for.
     """
     gc.collect()
     pictures, first_s, cpu_s = 0, 0.0, tree_cpu_s()
+    means: list[float] = []
     begun = time.perf_counter()
     for batch in epoch(number):
         if not pictures:
             first_s = time.perf_counter() - begun
         pictures += _checked(batch, job)
+        if look and not isinstance(batch, int):
+            means.append(float(numpy.asarray(batch[0]).mean()))
     seconds = time.perf_counter() - begun
     if pictures != job.pictures:
         raise RuntimeError(f"{pictures} of {job.pictures} pictures came")
-    return Told(pictures, seconds, first_s, tree_cpu_s() - cpu_s)
+    mean = sum(means) / len(means) if means else None
+    return Told(pictures, seconds, first_s, tree_cpu_s() - cpu_s, mean)
 
 
 def _checked(batch: Any, job: Job) -> int:
     if isinstance(batch, int):  # the limit makes no batches
         return batch
     pictures, labels = batch
-    shape = (job.batch_size, job.size, job.size, 3)
-    if tuple(pictures.shape) != shape or len(labels) != job.batch_size:
-        raise RuntimeError(f"a batch of {tuple(pictures.shape)}, not {shape}")
+    given, side = tuple(pictures.shape), job.size
+    if given not in ((job.batch_size, side, side, 3), (job.batch_size, 3, side, side)):
+        raise RuntimeError(f"a batch of {given}, not {(job.batch_size, side, side, 3)}")
+    if len(labels) != job.batch_size:
+        raise RuntimeError(f"{len(labels)} labels with {job.batch_size} pictures")
     if not str(pictures.dtype).endswith("uint8"):
         raise RuntimeError(f"a batch of {pictures.dtype}, not uint8")
     return job.batch_size
@@ -80,25 +98,34 @@ def tree_cpu_s() -> float:
     return total
 
 
-def serve(name: str, job: Job, asked: TextIO, told: TextIO) -> None:
+def serve(contestant: Contestant, job: Job, asked: TextIO, told: TextIO) -> None:
     """Open a contestant and run its epochs, one for each line that comes."""
-    contestant = next(one for one in CONTESTANTS if one.name == name)
     begun = time.perf_counter()
     with contestant.open(job) as epoch:
-        print(json.dumps({"open_s": time.perf_counter() - begun}), file=told, flush=True)
-        for number, _ in enumerate(asked):
-            print(json.dumps(asdict(run_epoch(epoch, number, job))), file=told, flush=True)
+        opened = {"open_s": time.perf_counter() - begun, "versions": versions(contestant)}
+        print(json.dumps(opened), file=told, flush=True)
+        for number, line in enumerate(asked):
+            found = run_epoch(epoch, number, job, look=line.strip() == "warm")
+            print(json.dumps(asdict(found)), file=told, flush=True)
+
+
+def versions(contestant: Contestant) -> dict[str, str]:
+    """Return the versions of what a contestant imports."""
+    return {name: metadata.version(name) for name in contestant.needs}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Serve the contestant that the arguments name."""
-    name, job = arguments
+    name, job, *rest = arguments
     # What libraries print must not get between the lines that are told.
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     logging.getLogger("absl").setLevel(logging.ERROR)  # grain misses an optional profiler
     warnings.simplefilter("ignore")
-    serve(name, Job.from_json(job), sys.stdin, told)
+    if "--prepare" in rest:
+        BY_NAME[name].prepare(Job.from_json(job))
+        return 0
+    serve(BY_NAME[name], Job.from_json(job), sys.stdin, told)
     return 0
 
 

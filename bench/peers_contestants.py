@@ -1,24 +1,21 @@
 """The loaders that `bench.peers` compares, each set up as its documentation recommends.
 
 Each may use as many threads or processes as there are cores, beside the consumer's own.
+Nothing is imported before it is opened: a contestant's environment may lack all others.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import importlib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
 
-from bench.peers_job import Epoch, Job, Open, loaded, prepared, stacked
-from bench.peers_libraries import dataloader, grain, nodes, spdl, webdataset
-from stoker.parameters import param
-from stoker.rng import Rng
-from stoker.sample import Sample
-from stoker.stages import Map
+from bench.peers_job import IMAGE, JPEG, PILLOW, Epoch, Job
+
+OWN = "own"
+"""How a library prepares a picture that takes no Python function."""
 
 
 @dataclass(frozen=True)
@@ -27,204 +24,210 @@ class Contestant:
 
     name: str
     settings: str
-    open: Open
+    opener: str
+    """"module:function" in this package, which opens it for a job and a way."""
+    how: str = PILLOW
+    """By which function it prepares a picture, or `OWN`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    """Packages that it imports."""
+    """Distributions that it imports, as pip names them."""
+    environment: str = ""
+    """Where they are; "": where this process runs."""
+    preparer: str = ""
+    """"module:function" that writes the pictures in the library's own format."""
     peer: bool = False
-    """It is another library's loader: Stoker is to keep up with it."""
+    """It is another library's loader."""
+
+    def open(self, job: Job) -> AbstractContextManager[Epoch]:
+        """Set it up for a job."""
+        opened: AbstractContextManager[Epoch] = _found(self.opener)(job, self.how, **self.options)
+        return opened
+
+    def prepare(self, job: Job) -> None:
+        """Write what it reads, if that is not there; not timed."""
+        if self.preparer:
+            _found(self.preparer)(job)
 
 
-# -- by hand ---------------------------------------------------------------------------
+def _found(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(f"bench.{module}"), name)
 
 
-@contextmanager
-def limit(job: Job) -> Iterator[Epoch]:
-    """Yield what bare processes do, one a core: batches are numbers of pictures."""
-    fork = multiprocessing.get_context("fork")
-    following = fork.Value("q", 0)
-    pipes, processes = [], []
-    for _ in range(job.workers):
-        here, there = fork.Pipe()
-        processes.append(fork.Process(target=_bare_loop, args=(job, there, following), daemon=True))
-        processes[-1].start()
-        pipes.append(here)
+LIMITS = {
+    PILLOW: "limit, Pillow function",
+    IMAGE: "limit, decode.image",
+    JPEG: "limit, decode.jpeg",
+}
+STOKER = {
+    PILLOW: "stoker, Pillow function",
+    IMAGE: "stoker, decode.image",
+    JPEG: "stoker, decode.jpeg",
+}
+FAST = ", fast function"
+"""Ends the name of a peer that runs the calls of decode.jpeg and its crop."""
+DATALOADER = "torch DataLoader"
+GRAIN = ("grain, threads", "grain, processes")
+DALI, TF_PLAIN = "DALI, antialiased", "tf.data, plain"
 
-    def epoch(number: int) -> Iterator[int]:
-        following.value = 0
-        for pipe in pipes:
-            pipe.send(number)
-        for pipe in pipes:
-            yield pipe.recv()
-
-    try:
-        yield epoch
-    finally:
-        for pipe in pipes:
-            pipe.send(None)
-        for process in processes:
-            process.join(5)
+_SIMPLEJPEG = ("simplejpeg", "torch")
 
 
-def _bare_loop(job: Job, pipe: Any, following: Any) -> None:
-    while (epoch := pipe.recv()) is not None:
-        files = job.shuffled(epoch)
-        done = 0
-        while True:
-            with following.get_lock():  # whoever is free takes the next: both end together
-                at = following.value
-                following.value += 1
-            if at >= len(files):
-                break
-            loaded(files[at], job.size)
-            done += 1
-        pipe.send(done)
+def _both(
+    name: str, settings: str, opener: str, needs: tuple[str, ...], **more: Any
+) -> tuple[Contestant, ...]:
+    """Return a peer with the Pillow function and with the fast one."""
+    fast = tuple(dict.fromkeys((*needs, *_SIMPLEJPEG)))
+    return (
+        Contestant(name, settings, opener, PILLOW, needs=needs, peer=True, **more),
+        Contestant(name + FAST, settings, opener, JPEG, needs=fast, peer=True, **more),
+    )
 
 
-@contextmanager
-def plain_loop(job: Job) -> Iterator[Epoch]:
-    """Yield what one thread does in a loop."""
-
-    def epoch(number: int) -> Iterator[Any]:
-        rows = []
-        for file in job.shuffled(number):
-            rows.append(loaded(file, job.size))
-            if len(rows) == job.batch_size:
-                yield stacked(rows)
-                rows = []
-
-    yield epoch
-
-
-@contextmanager
-def thread_pool(job: Job) -> Iterator[Epoch]:
-    """Yield what a pool of threads gives, in order, two batches ahead at most."""
-    with ThreadPoolExecutor(job.workers) as pool:
-
-        def epoch(number: int) -> Iterator[Any]:
-            coming: deque[Future[Any]] = deque()
-            rows = []
-            files = iter(job.shuffled(number))
-            while True:
-                while len(coming) < 2 * job.batch_size and (file := next(files, None)):
-                    coming.append(pool.submit(loaded, file, job.size))
-                if not coming:
-                    return
-                rows.append(coming.popleft().result())
-                if len(rows) == job.batch_size:
-                    yield stacked(rows)
-                    rows = []
-
-        yield epoch
-
-
-# -- Stoker ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Prepare(Map):
-    """Prepares a picture by the function that all contestants share."""
-
-    name: ClassVar[str] = "bench.prepare"
-    kind: ClassVar[str] = "augment"
-    example: ClassVar[str] = "Prepare(224)"
-
-    size: int = param(help="side of the result", unit="px", minimum=1)
-
-    def apply(self, sample: Sample, rng: Rng) -> Sample:
-        """Return the sample with an array in place of its file."""
-        sample["image"] = prepared(sample.pop("jpg"), rng.random, self.size)
-        return sample
-
-
-def _stoker(own: bool) -> Open:
-    @contextmanager
-    def opened(job: Job) -> Iterator[Epoch]:
-        from stoker import Pipeline
-        from stoker_plugins import augment, collate, decode, read
-
-        stages: tuple[Map, ...] = (Prepare(job.size),)
-        if own:
-            stages = (decode.Image(), augment.RandomResizedCrop(job.size), augment.Flip())
-        pipeline = Pipeline(
-            "peers",
-            read.Files(job.files, shuffle=True),
-            *stages,
-            collate.Stack(job.batch_size, drop_last=True),
+_BY_HAND = (
+    *(
+        Contestant(
+            LIMITS[how],
+            "a process a core, the same calls in a bare loop, no batches",
+            "peers_bare:limit",
+            how,
+            needs=_SIMPLEJPEG if how == JPEG else (),
         )
-        with pipeline as loader:
-            yield lambda number: ((batch["image"], batch["cls"]) for batch in loader)
-
-    return opened
-
-
-TORCHDATA = ("torch", "torchdata")
-LIMIT = "limit"
-SHARED, OWN = "stoker (Pillow function)", "stoker (own stages)"
-
-CONTESTANTS = (
-    Contestant(LIMIT, "a process a core, the function in a bare loop, no batches", limit),
-    Contestant("plain loop", "one thread", plain_loop),
-    Contestant("thread pool", "by hand: a thread a core, in order, 2 batches ahead", thread_pool),
+        for how in (PILLOW, IMAGE, JPEG)
+    ),
+    Contestant("plain loop", "one thread", "peers_bare:plain_loop"),
+    Contestant("plain loop" + FAST, "one thread", "peers_bare:plain_loop", JPEG, needs=_SIMPLEJPEG),
     Contestant(
-        "torch DataLoader",
-        "num_workers: one a core, persistent_workers, prefetch_factor 2",
-        dataloader,
+        "thread pool", "a thread a core, in order, 2 batches ahead", "peers_bare:thread_pool"
+    ),
+)
+_TORCH = (
+    *_both(
+        DATALOADER,
+        "files, num_workers: one a core, persistent_workers, prefetch_factor 2",
+        "peers_libraries:dataloader",
         ("torch",),
-        peer=True,
     ),
-    Contestant(
-        "torchdata.nodes, threads",
-        'Batcher, ParallelMapper(num_workers: one a core, method="thread"), Prefetcher(2)',
-        nodes("thread"),
-        TORCHDATA,
-        peer=True,
-    ),
-    Contestant(
-        "torchdata.nodes, processes",
-        'as above, method="process"',
-        nodes("process"),
-        TORCHDATA,
-        peer=True,
-    ),
-    Contestant(
-        "spdl, per picture",
-        "pipe(concurrency: one a core), aggregate, pipe(stack); a thread each",
-        spdl(False),
-        ("spdl", "torch"),
-        peer=True,
-    ),
-    Contestant(
-        "spdl, per batch",
-        "aggregate, pipe(a whole batch, concurrency: one a core)",
-        spdl(True),
-        ("spdl", "torch"),
-        peer=True,
-    ),
-    Contestant(
-        "webdataset",
-        "shards, shuffle(1000), WebLoader(num_workers: one a core, persistent_workers)",
-        webdataset,
+    *_both(
+        DATALOADER + " of a WebDataset",
+        "shards, shuffle(1000), else as above",
+        "peers_libraries:dataloader_of_shards",
         ("webdataset", "torch"),
-        peer=True,
     ),
-    Contestant(
-        "grain, threads",
+    *_both(
+        "torchdata.nodes",
+        'Batcher, ParallelMapper(num_workers: one a core, method="thread"), Prefetcher(2)',
+        "peers_libraries:nodes",
+        ("torchdata", "torch"),
+    ),
+)
+_OTHERS = (
+    *_both(
+        "SPDL, per picture",
+        "pipe(concurrency: one a core), aggregate, pipe(stack); a thread each",
+        "peers_libraries:spdl",
+        ("spdl", "torch"),
+        options={"batches": False},
+    ),
+    *_both(
+        "SPDL, per batch",
+        "aggregate, pipe(a whole batch, concurrency: one a core)",
+        "peers_libraries:spdl",
+        ("spdl", "torch"),
+        options={"batches": True},
+    ),
+    *_both(
+        "webdataset",
+        "shards, shuffle(1000), batched, WebLoader(num_workers: one a core, persistent_workers)",
+        "peers_libraries:webdataset",
+        ("webdataset", "torch"),
+    ),
+    *_both(
+        GRAIN[0],
         "ReadOptions(num_threads: one a core), batch after it",
-        grain(False),
+        "peers_libraries:grain",
         ("grain",),
-        peer=True,
+        options={"processes": False},
     ),
-    Contestant(
-        "grain, processes",
+    *_both(
+        GRAIN[1],
         "batch, then mp_prefetch(num_workers: one a core)",
-        grain(True),
+        "peers_libraries:grain",
         ("grain",),
-        peer=True,
+        options={"processes": True},
     ),
-    Contestant(SHARED, "read.Files, the function as a stage, collate.Stack", _stoker(False)),
+    *_both(
+        "LitData",
+        "StreamingDataLoader(num_workers: one a core, persistent_workers) of chunks of 16 MiB",
+        "peers_streams:litdata",
+        ("litdata", "torch"),
+        environment="litdata",
+        preparer="peers_streams:prepare_litdata",
+    ),
+    *_both(
+        "MosaicML Streaming",
+        "StreamingDataset of 16 MiB shards, DataLoader(num_workers: one a core, "
+        "persistent_workers)",
+        "peers_streams:streaming",
+        ("mosaicml-streaming", "torch"),
+        environment="streaming",
+        preparer="peers_streams:prepare_streaming",
+    ),
+)
+_GRAPHS = tuple(
     Contestant(
+        f"{library}, {'antialiased' if antialias else 'plain'}",
+        settings,
+        opener,
         OWN,
-        "read.Files, decode.Image, augment.RandomResizedCrop, augment.Flip, collate.Stack",
-        _stoker(True),
+        options={"antialias": antialias},
+        needs=needs,
+        environment=environment,
+        peer=True,
+    )
+    for library, settings, opener, needs, environment in (
+        (
+            "tf.data",
+            "sample_distorted_bounding_box, decode_and_crop_jpeg, resize, "
+            "random_flip_left_right; private pool of a thread a core, prefetch(2)",
+            "peers_graphs:tf_data",
+            ("tensorflow-cpu",),
+            "tf",
+        ),
+        (
+            "DALI",
+            "on the CPU: decoders.image_random_crop, resize, flip; num_threads: one a core, "
+            "prefetch_queue_depth 2, each batch copied out",
+            "peers_graphs:dali",
+            ("nvidia-dali-cuda120",),
+            "dali",
+        ),
+    )
+    for antialias in (True, False)
+)
+_STOKER = (
+    Contestant(
+        STOKER[PILLOW],
+        "read.Files, the Pillow function as a stage, collate.Stack",
+        "peers_stoker:stoker",
     ),
+    Contestant(
+        STOKER[IMAGE],
+        "read.Files, decode.Image, augment.RandomResizedCrop, augment.Flip, collate.Stack",
+        "peers_stoker:stoker",
+        IMAGE,
+    ),
+    Contestant(
+        STOKER[JPEG],
+        "as above with decode.Jpeg, which makes only what the crop uses",
+        "peers_stoker:stoker",
+        JPEG,
+        needs=_SIMPLEJPEG,
+    ),
+)
+CONTESTANTS = (*_BY_HAND, *_TORCH, *_OTHERS, *_GRAPHS, *_STOKER)
+BY_NAME = {contestant.name: contestant for contestant in CONTESTANTS}
+NO_FUNCTION = (
+    "tf.data and DALI run operators of their own; a Python function in them would measure "
+    "Python's lock, and so they are compared by their own operators alone"
 )

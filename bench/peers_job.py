@@ -1,4 +1,4 @@
-"""The job that all loaders of `bench.peers` do, with the one function that prepares a picture.
+"""The job that all loaders of `bench.peers` do, with the functions that prepare a picture.
 
 Each picture is a file; it is read, decoded, cropped at random, resized and flipped or not,
 and 64 of them make a batch of uint8 (B, H, W, C) with their labels.
@@ -10,7 +10,6 @@ import io
 import json
 import math
 import random
-import tarfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -25,6 +24,9 @@ from PIL import Image
 Epoch = Callable[[int], Iterable[Any]]
 """Begins an epoch by its number, and gives its batches."""
 
+PILLOW, IMAGE, JPEG = "pillow", "decode.image", "decode.jpeg"
+"""Functions that prepare a picture: with Pillow alone, and as Stoker's stages do."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -35,6 +37,8 @@ class Job:
     shards: tuple[str, ...]
     """The same pictures as tar files."""
     pictures: int
+    formats: str
+    """Folder for the same pictures in other libraries' own formats."""
     batch_size: int = 64
     size: int = 224
     workers: int = 2
@@ -61,8 +65,8 @@ class Job:
         return files
 
 
-Open = Callable[[Job], AbstractContextManager[Epoch]]
-"""Sets a loader up for a job."""
+Open = Callable[..., AbstractContextManager[Epoch]]
+"""Sets a loader up for a job, with one of the functions, by its name."""
 
 
 @cache
@@ -71,6 +75,21 @@ def _listed(folder: str) -> tuple[tuple[str, int], ...]:
     classes = sorted(path.name for path in root.iterdir())
     label = {name: index for index, name in enumerate(classes)}
     return tuple((str(path), label[path.parent.name]) for path in sorted(root.glob("*/*.jpg")))
+
+
+def whole_batches(pictures: int, workers: int, batch_size: int = 64) -> tuple[int, int]:
+    """Return about as many pictures of which all workers have whole batches, and how many a shard.
+
+    Several shards a worker, all of one size: WebDataset gives out whole shards.
+    """
+    each = max(1, round(pictures / (batch_size * workers))) * batch_size
+    return each * workers, next(each // parts for parts in (4, 2, 1) if each % parts == 0)
+
+
+def warm(job: Job) -> None:
+    """Bring all files and shards into the page cache."""
+    for path in (*(path for path, _ in job.listed()), *job.shards):
+        read(path)
 
 
 # -- one picture -----------------------------------------------------------------------
@@ -106,13 +125,16 @@ def prepared(data: bytes, draw: Draw, size: int) -> NDArray[np.uint8]:
 
 
 def _drawn_box(width: int, height: int, draw: Draw) -> tuple[int, int, int, int]:
-    """Return a box (left, top, right, bottom) of 8 to 100 % of the area, 3:4 to 4:3."""
+    """Return a box (left, top, right, bottom) of 8 to 100 % of the area, 3:4 to 4:3.
+
+    Drawn in the order in which Stoker's crop draws, so that equal seeds give equal boxes.
+    """
     for _ in range(10):
         area = width * height * draw.uniform(0.08, 1.0)
         aspect = math.exp(draw.uniform(math.log(3 / 4), math.log(4 / 3)))
         wide, high = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
         if 0 < wide <= width and 0 < high <= height:
-            left, top = draw.randint(0, width - wide), draw.randint(0, height - high)
+            top, left = draw.randint(0, height - high), draw.randint(0, width - wide)
             return left, top, left + wide, top + high
     return 0, 0, width, height
 
@@ -123,10 +145,30 @@ def read(path: str) -> bytes:
         return file.read()
 
 
-def loaded(file: tuple[str, int], size: int) -> tuple[NDArray[np.uint8], int]:
+def made(data: bytes, how: str, size: int) -> NDArray[np.uint8]:
+    """Return a prepared picture, array (size, size, 3), with draws of the module `random`.
+
+    Args:
+        data: a JPEG file.
+        how: which function prepares it.
+        size: side of the result, in pixels.
+    """
+    return _function(how, size)(data)
+
+
+def loaded(file: tuple[str, int], how: str, size: int) -> tuple[NDArray[np.uint8], int]:
     """Return picture and label of a file."""
     path, label = file
-    return prepared(read(path), random, size), label
+    return made(read(path), how, size), label
+
+
+@cache
+def _function(how: str, size: int) -> Callable[[bytes], NDArray[np.uint8]]:
+    if how == PILLOW:
+        return lambda data: prepared(data, random, size)
+    from bench.peers_stoker import plain
+
+    return plain(how, size)
 
 
 def stacked(rows: Sequence[tuple[NDArray[np.uint8], int]]) -> tuple[Any, Any]:
@@ -140,42 +182,3 @@ def stacked_tensors(rows: Sequence[tuple[NDArray[np.uint8], int]]) -> tuple[Any,
 
     pictures = torch.stack([torch.from_numpy(picture) for picture, _ in rows])
     return pictures, torch.tensor([label for _, label in rows])
-
-
-# -- the pictures ----------------------------------------------------------------------
-
-
-def make_job(folder: Path, pictures: int, workers: int, batch_size: int = 64) -> Job:
-    """Write crops of photographs, as shards and as files; return the job to load them.
-
-    Args:
-        folder: where to.
-        pictures: about how many; rounded so that all workers have whole batches.
-        workers: threads or processes of a loader.
-        batch_size: pictures in a batch.
-    """
-    from stoker_pipelines.photos_data import make_photos
-
-    each = max(1, round(pictures / (batch_size * workers))) * batch_size
-    count = each * workers
-    # Several shards a worker, all of one size: WebDataset gives out whole shards.
-    per_shard = next(each // parts for parts in (4, 2, 1) if each % parts == 0)
-    make_photos(folder / "shards", train=count, val=1, samples_per_shard=per_shard)
-    shards = sorted(map(str, (folder / "shards").glob("train-*.tar")))
-    _unpack(shards, folder / "files")
-    return Job(str(folder / "files"), tuple(shards), count, batch_size, workers=workers)
-
-
-def _unpack(shards: Sequence[str], folder: Path) -> None:
-    for shard in shards:
-        members: dict[str, dict[str, bytes]] = {}
-        with tarfile.open(shard) as tar:
-            for member in tar:
-                key, _, field = member.name.partition(".")
-                file = tar.extractfile(member)
-                assert file is not None
-                members.setdefault(key, {})[field] = file.read()
-        for key, fields in members.items():
-            path = folder / f"class{int(fields['cls']):02d}" / f"{key}.jpg"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(fields["jpg"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,9 @@ import psutil
 from bench.peers_job import Job
 
 _ROOT = Path(__file__).resolve().parents[1]
+# A thread a worker: operators that spread over cores would make more of them.
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 _SAMPLE_S = 0.1
 
 
@@ -30,8 +34,21 @@ class Told(NamedTuple):
     seconds: float
     first_s: float
     cpu_s: float
+    mean: float | None
     by_others: float
     """Cores that processes outside this contestant's took."""
+
+
+class Warm(NamedTuple):
+    """What opening a contestant and its first epoch were like."""
+
+    cold_s: float
+    """From opening it to its first batch, in s."""
+    pss_bytes: int
+    """Most memory that its processes had."""
+    mean: float | None
+    """Mean of all values."""
+    versions: dict[str, str]
 
 
 class Process:
@@ -40,18 +57,20 @@ class Process:
     Args:
         name: the contestant's.
         job: what it shall do.
+        python: the interpreter of its environment.
     """
 
-    def __init__(self, name: str, job: Job) -> None:
+    def __init__(self, name: str, job: Job, python: str = sys.executable) -> None:
         self.name = name
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by __exit__
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "bench.peers_child", name, job.to_json()],
+            [python, "-m", "bench.peers_child", name, job.to_json()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
             cwd=_ROOT,
+            env=_surroundings(),
         )
 
     def __enter__(self) -> Process:
@@ -74,22 +93,19 @@ class Process:
             self._child.wait()
         self._errors.close()
 
-    def warm_up(self) -> tuple[float, int]:
+    def warm_up(self) -> Warm:
         """Run the first epoch.
-
-        Returns:
-            Seconds from opening to the first batch, and the most memory that the
-            process and its children had (PSS, in bytes).
 
         Raises:
             FailedError: it could not be opened, or did not do its job.
         """
-        opened = self._answer()
         with _Memory(self._child.pid) as memory:
-            told = self.epoch()
-        return opened["open_s"] + told.first_s, memory.peak_bytes
+            opened = self._answer()
+            told = self.epoch("warm")
+        cold_s = opened["open_s"] + told.first_s
+        return Warm(cold_s, memory.peak_bytes, told.mean, opened["versions"])
 
-    def epoch(self) -> Told:
+    def epoch(self, kind: str = "timed") -> Told:
         """Run one epoch.
 
         Raises:
@@ -98,7 +114,7 @@ class Process:
         busy_s = _busy_s()
         assert self._child.stdin is not None
         try:
-            print("epoch", file=self._child.stdin, flush=True)
+            print(kind, file=self._child.stdin, flush=True)
         except BrokenPipeError as error:
             raise FailedError(self._last_words()) from error
         told = self._answer()
@@ -149,6 +165,25 @@ class _Memory:
         except psutil.Error:  # one ended while it was asked
             return 0
         return total
+
+
+def prepare(name: str, job: Job, python: str = sys.executable) -> None:
+    """Let a contestant write the pictures in a format of its own.
+
+    Raises:
+        FailedError: it could not.
+    """
+    words = [python, "-m", "bench.peers_child", name, job.to_json(), "--prepare"]
+    done = subprocess.run(words, cwd=_ROOT, env=_surroundings(), capture_output=True, text=True)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        raise FailedError(f"{name} could not prepare: {lines[-1] if lines else 'without a word'}")
+
+
+def _surroundings() -> dict[str, str]:
+    # An environment without Stoker finds its stages so.
+    path = os.pathsep.join(str(_ROOT / part) for part in ("core", "plugins", "pipelines"))
+    return {**os.environ, **_ONE_THREAD, **_QUIET, "PYTHONPATH": path}
 
 
 def _busy_s() -> float:
