@@ -69,10 +69,9 @@ class Apply(Map):
     )
 
     def __repr__(self) -> str:
-        return (
-            f"Apply(function={_name_of(self.function)}, field={self.field!r}, "
-            f"copies={self.copies}, drops={self.drops}, deterministic={self.deterministic})"
-        )
+        text = f"Apply(function={_name_of(self.function)}, field={self.field!r}, "
+        text += f"copies={self.copies}, drops={self.drops}"
+        return text + (", deterministic=True)" if self.deterministic else ")")
 
     def check(self, around: Surroundings) -> Iterable[str]:
         """Yield what is wrong with the function."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 
 from stoker.parameters import param
@@ -12,7 +13,7 @@ from stoker.rng import Rng
 from stoker.sample import Sample
 from stoker.stages import Map
 from stoker_plugins.arrays import as_tensor
-from stoker_plugins.augment.picture import picture_of
+from stoker_plugins.augment.picture import Picture, picture_of
 
 
 @dataclass(frozen=True)
@@ -31,5 +32,14 @@ class Flip(Map):
         image = picture_of(sample, self.field)
         if rng.random.random() < self.p:
             # A NumPy view with a negative stride would cost ten times as much to copy later.
-            sample[self.field] = torch.flip(as_tensor(image), (1,)).contiguous().numpy()
+            sample[self.field] = flipped(image)
         return sample
+
+
+def flipped(image: Picture) -> Picture:
+    """Return a picture flipped left to right, dense."""
+    unsigned = image.dtype.kind == "u" and image.dtype.itemsize > 1
+    # torch flips no unsigned integers but bytes; the bits are what is moved.
+    given = image.view(image.dtype.str.replace("u", "i")) if unsigned else image
+    made = np.ascontiguousarray(torch.flip(as_tensor(given), (1,)).numpy())
+    return made.view(made.dtype.str.replace("i", "u")) if unsigned else made

@@ -90,15 +90,17 @@ def resize(image: Picture, box: Box, size: tuple[int, int], *, antialias: bool =
             f"a picture of dtype {kind} cannot be resized; allowed are "
             f"{', '.join(sorted(_DIRECT | _BY_FLOAT))}"
         )
-    part = as_tensor(image)[box.top : box.top + box.height, box.left : box.left + box.width]
-    if kind in _BY_FLOAT:
-        part = part.to(torch.float32)
+    # Views are made by NumPy: torch lets go of the GIL for each, which costs more than the view.
     # The batch axis goes in first: only so does torch see channels-last and keep it.
-    batch = part.unsqueeze(0).permute(0, 3, 1, 2)  # (1, C, H, W)
+    whole = np.ascontiguousarray(image).reshape(1, *image.shape)
+    part = whole[:, box.top : box.top + box.height, box.left : box.left + box.width]
+    batch = as_tensor(part.transpose(0, 3, 1, 2))  # (1, C, H, W)
+    if kind in _BY_FLOAT:
+        batch = batch.to(torch.float32)
     resized = interpolate(
         batch, size=size, mode="bilinear", antialias=antialias, align_corners=False
     )
-    result: Picture = resized[0].permute(1, 2, 0).contiguous().numpy()  # (height, width, C)
+    result: Picture = np.ascontiguousarray(resized.numpy()[0].transpose(1, 2, 0))  # (h, w, C)
     if kind not in _BY_FLOAT:
         return result
     if image.dtype.kind == "f":

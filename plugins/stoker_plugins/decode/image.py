@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import PIL.Image
+import PIL.ImageFile
 
 from stoker.parameters import faults, param
 from stoker.region import Ask, Decoder
 from stoker.rng import Rng
 from stoker.sample import Sample, fields_of, missing_field
-from stoker.stages import Surroundings
+from stoker.stages import Caution, Surroundings
 from stoker_plugins.decode.colour import Mode
 from stoker_plugins.decode.opening import open_picture
 from stoker_plugins.decode.pixels import Decoded, Wanted, pixels_of
@@ -69,6 +70,11 @@ class Image(Decoder):
             yield "output='': name the field to write"
         if self.keep and self.output == self.source:
             yield f"keep=True, but output={self.output!r} takes the place of the encoded field"
+        if self.truncated == "refuse" and PIL.ImageFile.LOAD_TRUNCATED_IMAGES:
+            yield Caution(
+                "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set in this process, so Pillow fills files "
+                'that end early (JPEG apart); take that line out, or say truncated="fill"'
+            )
 
     @property
     def makes(self) -> str:
@@ -105,7 +111,7 @@ class Image(Decoder):
             return pixels_of(value, wanted)
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise TypeError(f"encoded bytes are expected, not {type(value).__name__}")
-        return pixels_of(open_picture(bytes(value), self.max_pixels), wanted)
+        return pixels_of(open_picture(bytes(value), self.max_pixels, wanted.fill), wanted)
 
 
 def _picture_field(sample: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
-from typing import IO
+from collections.abc import Iterator
 
 from PIL import Image, ImageFile, JpegImagePlugin
 
@@ -17,71 +17,131 @@ _JPEG = b"\xff\xd8\xff"
 _REFUSED = {"EPS"}
 # Their drivers ask Pillow's own limit again while they load.
 _LIMITED_BY_PILLOW = {"TIFF"}
-_NOT_THIS_FORMAT = (SyntaxError, IndexError, TypeError, struct.error)
+# They hold other pictures, whose size need not be the one that the file says.
+_HOLD_PNG = {"ICO", "ICNS"}
+_END = b"\xff\xd9"
 
 
 class _Jpeg(JpegImagePlugin.JpegImageFile):
-    """JPEG whose EXIF data Pillow leaves alone: it warns about bad data, in search of a dpi."""
+    """JPEG that is read alike whatever this process's settings are.
+
+    Pillow warns about bad EXIF data, in search of a dpi; and what it does with a file that
+    ends early depends on a switch for the whole process.
+    """
+
+    fill = False
+    ended_early = False
 
     def _read_dpi_from_exif(self) -> None:
         pass
 
+    def load_read(self, read_bytes: int) -> bytes:
+        """Return more of the file; once its end, where it ends early and that is allowed."""
+        data: bytes = self.fp.read(read_bytes)  # type: ignore[union-attr]
+        if data:
+            return data
+        if not self.fill or self.ended_early:
+            raise OSError("image file is truncated: it ends before its end mark")
+        # So libjpeg also gives the rows that it holds, and of a progressive file all its scans.
+        self.ended_early = True
+        return _END
 
-def open_picture(data: bytes, max_pixels: int) -> ImageFile.ImageFile:
+
+def open_picture(data: bytes, max_pixels: int, fill: bool = False) -> ImageFile.ImageFile:
     """Return the picture in `data`, its header read and its pixels not.
+
+    Args:
+        data: the file.
+        max_pixels: of its width times its height.
+        fill: of a file that ends early give what there is.
 
     Raises:
         ValueError: nothing is in it, no known picture, or one past the limit.
     """
     if not data:
         raise ValueError("empty file: 0 bytes where a picture should be")
-    image = _identify(data)
-    if image is None:
-        raise ValueError(f"no picture that Pillow knows: {_what(data)}")
-    width, height = image.size
+    image = _jpeg(data, fill) if data.startswith(_JPEG) else _identify(data)
     limit, whose = max_pixels, f"max_pixels={max_pixels}"
     if image.format in _LIMITED_BY_PILLOW and (Image.MAX_IMAGE_PIXELS or limit) < limit:
         limit = Image.MAX_IMAGE_PIXELS or limit
         whose = f"{limit}, Pillow's own for {image.format} (PIL.Image.MAX_IMAGE_PIXELS)"
-    if width * height > limit:
-        raise ValueError(
-            f"{width} x {height} = {width * height} pixels; the limit is {whose}: raise it "
-            "if such pictures are meant"
-        )
+    for width, height in (image.size, *(_held(data) if image.format in _HOLD_PNG else ())):
+        if width * height > limit:
+            raise ValueError(
+                f"{width} x {height} = {width * height} pixels; the limit is {whose}: raise it "
+                "if such pictures are meant"
+            )
     return image
 
 
-def _identify(data: bytes) -> ImageFile.ImageFile | None:
+def _jpeg(data: bytes, fill: bool) -> ImageFile.ImageFile:
+    # Not through its registered opener, which looks for further pictures behind the first.
+    try:
+        image = _Jpeg(io.BytesIO(data))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _refusal("JPEG", error, data) from error
+    image.fill = fill
+    return image
+
+
+def _identify(data: bytes) -> ImageFile.ImageFile:
+    """Return the picture as the first driver that can reads it."""
     file = io.BytesIO(data)
-    if data.startswith(_JPEG):
-        # Not through its registered opener, which looks for further pictures behind the first.
-        try:
-            return _Jpeg(file)
-        except _NOT_THIS_FORMAT:
-            return None
     tried: set[str] = set()
+    refusal: ValueError | None = None
     for learn in (Image.preinit, Image.init):  # the common drivers, then all of them
         learn()
         for name in [name for name in Image.ID if name not in tried]:
             tried.add(name)
-            image = _try(name, file, data[:16])
-            if image is not None:
-                return image
-    return None
+            accepted = _accepts(name, data[:16])
+            if accepted and name in _REFUSED:
+                raise ValueError(f"a picture in {name}, whose decoder would run another program")
+            if accepted is False:
+                continue
+            try:
+                file.seek(0)
+                return Image.OPEN[name][0](file, "")
+            except MemoryError:
+                raise
+            except Exception as error:  # each driver has errors of its own
+                if accepted and refusal is None:
+                    refusal = _refusal(name, error, data)
+                    refusal.__cause__ = error
+    raise refusal or ValueError(f"no picture that Pillow knows: {_what(data)}")
 
 
-def _try(name: str, file: IO[bytes], head: bytes) -> ImageFile.ImageFile | None:
-    factory, accept = Image.OPEN[name]
-    try:
-        accepts = accept is None or accept(head)
-        if not accepts or isinstance(accepts, str):  # a text says that support was not built in
-            return None
-        if name in _REFUSED:
-            raise ValueError(f"a picture in {name}, whose decoder would run another program")
-        file.seek(0)
-        return factory(file, "")
-    except _NOT_THIS_FORMAT:
+def _accepts(name: str, head: bytes) -> bool | None:
+    """Return whether a driver takes a file for its own by its first bytes; None: it cannot say."""
+    accept = Image.OPEN[name][1]
+    if accept is None:
         return None
+    try:
+        accepted = accept(head)
+    except (IndexError, struct.error):  # the file is shorter than what it looks at
+        return False
+    # A text says that support was not built in.
+    return bool(accepted) and not isinstance(accepted, str)
+
+
+def _refusal(name: str, error: Exception, data: bytes) -> ValueError:
+    """Return the error for what begins like a picture and is none that can be opened."""
+    reason = str(error) or type(error).__name__
+    if isinstance(error, (struct.error, IndexError)) or "truncated" in reason.lower():
+        reason = f"it ends inside its header ({reason})"
+    return ValueError(
+        f"a {name} that is damaged, or of a kind that Pillow does not read: {reason}; "
+        f"{len(data)} bytes beginning with {data[:24]!r}"
+    )
+
+
+def _held(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield (width, height) in px of the PNG pictures that a file holds."""
+    at = data.find(b"IHDR")
+    while 0 <= at <= len(data) - 12:
+        yield struct.unpack_from(">LL", data, at + 4)
+        at = data.find(b"IHDR", at + 4)
 
 
 def _what(data: bytes) -> str:

@@ -61,17 +61,23 @@ def _load(image: Image.Image, fill: bool) -> bool:
 
     Pillow's own switch for such files is one for the whole process. But when it gives up it
     leaves the rows that it has, and taking its plan away makes it content with them.
+
+    Raises:
+        ValueError: it is damaged.
     """
     try:
         image.load()
-    except OSError as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # each of Pillow's drivers has errors of its own
         there = getattr(image, "_im", None) is not None
-        if not (fill and there and "truncated" in str(error)):
-            raise
+        if not (fill and there and isinstance(error, OSError) and "truncated" in str(error)):
+            reason = str(error) or type(error).__name__
+            raise ValueError(f"a {image.format} that is damaged: {reason}") from error
         image.tile = []  # type: ignore[attr-defined]
         image.load()
         return True
-    return False
+    return getattr(image, "ended_early", False)
 
 
 def _cut(image: Image.Image, ask: Ask | None) -> tuple[Image.Image, Part | None]:

@@ -44,9 +44,10 @@ def test_B18_views_of_any_kind_are_flipped():
         assert out.flags.c_contiguous
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint16", "int32", "float32", ">u2"])
-def test_any_dtype(dtype):
-    image = noise(4, 6).astype(dtype)
+@pytest.mark.parametrize("dtype", ["bool", "uint16", "uint32", "int32", "float32", ">u2"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_any_dtype(dtype, channels):
+    image = noise(4, 6, channels).astype(dtype)
     assert (apply(Flip(p=1.0), {"image": image})["image"] == image[:, ::-1]).all()
 
 
