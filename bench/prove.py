@@ -46,6 +46,7 @@ ITEMS = (
     Item("planted", ("-m", "bench.planted"), "planted.json"),
     Item("watch", ("-m", "bench.watch"), "watch.json"),
     Item("peers", ("-m", "bench.peers"), "peers.json"),
+    Item("likeness", ("-m", "bench.likeness"), "likeness.json"),
     Item("index", ("-m", "bench.index"), "index.json"),
     Item("processes", ("-m", "bench.processes"), "processes.json"),
     Item("faults", ("-m", "bench.faults"), "faults.json"),
