@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -72,6 +74,19 @@ class Options:
         None, "processes that share the data; None: torchrun's, or 1", minimum=1
     )
     device: str = param("auto", "torch device of the step; auto: an accelerator, else the CPU")
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Put the garbage collector off: with torch's objects about, each of its rounds takes 80 ms,
+    and what starting imports sets off one or two of them for nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Pipeline:
@@ -170,9 +185,10 @@ class Pipeline:
 
     def loader(self) -> Loader:
         """Plan and open this pipeline, its step left out, as a loader. Close it when done."""
-        from stoker.loader import Loader
+        with _no_collection():
+            from stoker.loader import Loader
 
-        return Loader(self)
+            return Loader(self)
 
     def __enter__(self) -> Loader:
         self._entered.append(self.loader())
