@@ -54,8 +54,8 @@ class Image(Decoder):
     background: tuple[int, int, int] = param((255, 255, 255), "RGB under transparent parts")
     truncated: Literal["refuse", "fill"] = param(
         "refuse",
-        "a file that ends early; fill: give what there is, the rest grey or black, and note "
-        "__truncated__ in the sample",
+        "a file that ends early; fill: give what there is, the rest in one colour, and note "
+        "__truncated__ in the sample (WebP, AVIF and packed TIFF have nothing to give)",
     )
     max_pixels: int = param(_MAX_PIXELS, "pictures with more are refused", minimum=1)
     keep: bool = param(False, "leave the encoded field in the sample")
@@ -89,8 +89,10 @@ class Image(Decoder):
         value = sample[field]
         try:
             found = self._decoded(value, self.ask(rng))
-        except MemoryError:
-            raise
+        except MemoryError as error:
+            raise MemoryError(
+                f"field {field!r}: no memory for its pixels; a lower max_pixels refuses it"
+            ) from error
         except Exception as error:  # each of Pillow's drivers has errors of its own
             raise ValueError(f"field {field!r}: {error}") from error
         if not self.keep:

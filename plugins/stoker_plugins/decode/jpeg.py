@@ -1,4 +1,31 @@
-"""JPEG pictures by libjpeg-turbo alone, the fast path; all others as `decode.image` does."""
+"""JPEG pictures by libjpeg-turbo alone, the fast path; all others as `decode.image` does.
+
+A library that decodes regions serves crops better still. Its stage is a `Decoder` too: `ask`
+tells what is used of a picture whose size is known, `Part` how the answer lies to it. The whole
+contract, with a library `tiles` that gives a picture's size and its pixels inside a box::
+
+    @dataclass(frozen=True)
+    class Tiles(Decoder):
+        name: ClassVar[str] = "acme.tiles"
+
+        def apply(self, sample, rng):
+            data, ask = sample.pop("jpg"), self.ask(rng)
+            height, width = tiles.size(data)  # upright, and without decoding
+            region = ask(height, width) if ask is not None else None
+            if region is None:  # no crop follows, or it wants all
+                sample["image"] = tiles.decode(data, (0, 0, height, width))
+                return sample
+            top, left, bottom, right = region.outline()
+            bottom, right = min(bottom, height), min(right, width)
+            sample["image"] = tiles.decode(data, (top, left, bottom, right))
+            box = (region.top - top, region.left - left, region.height, region.width)
+            Part(region, box, (height, width)).note(sample, "image")
+            return sample
+
+The pixels inside the box must be those of the whole picture: libjpeg interpolates colour over
+the borders of blocks, so a block more on each side is decoded and cut off. One that scales
+divides `box` by its scale and keeps at least `region.least`.
+"""
 
 from __future__ import annotations
 

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 
 from PIL import Image, ImageFile, JpegImagePlugin
 
+from stoker.errors import reason_of
+
 _JPEG = b"\xff\xd8\xff"
 # Its driver starts Ghostscript, and a picture must not start programs.
 _REFUSED = {"EPS"}
 # Their drivers ask Pillow's own limit again while they load.
 _LIMITED_BY_PILLOW = {"TIFF"}
-# They hold other pictures, whose size need not be the one that the file says.
-_HOLD_PNG = {"ICO", "ICNS"}
+# ICO and ICNS hold other pictures, which their drivers decode at once.
+_HOLD_PNG = (b"\0\0\1\0", b"icns")
 _END = b"\xff\xd9"
 
 
@@ -60,18 +62,26 @@ def open_picture(data: bytes, max_pixels: int, fill: bool = False) -> ImageFile.
     """
     if not data:
         raise ValueError("empty file: 0 bytes where a picture should be")
+    limit = f"max_pixels={max_pixels}"
+    if data.startswith(_HOLD_PNG):
+        for size in _held(data):
+            _check_size(size, max_pixels, limit)
     image = _jpeg(data, fill) if data.startswith(_JPEG) else _identify(data)
-    limit, whose = max_pixels, f"max_pixels={max_pixels}"
-    if image.format in _LIMITED_BY_PILLOW and (Image.MAX_IMAGE_PIXELS or limit) < limit:
-        limit = Image.MAX_IMAGE_PIXELS or limit
-        whose = f"{limit}, Pillow's own for {image.format} (PIL.Image.MAX_IMAGE_PIXELS)"
-    for width, height in (image.size, *(_held(data) if image.format in _HOLD_PNG else ())):
-        if width * height > limit:
-            raise ValueError(
-                f"{width} x {height} = {width * height} pixels; the limit is {whose}: raise it "
-                "if such pictures are meant"
-            )
+    pillows = Image.MAX_IMAGE_PIXELS or max_pixels
+    if image.format in _LIMITED_BY_PILLOW and pillows < max_pixels:
+        max_pixels = pillows
+        limit = f"{pillows}, Pillow's own for {image.format} (PIL.Image.MAX_IMAGE_PIXELS)"
+    _check_size(image.size, max_pixels, limit)
     return image
+
+
+def _check_size(size: tuple[int, int], most: int, limit: str) -> None:
+    width, height = size
+    if width * height > most:
+        raise ValueError(
+            f"{width} x {height} = {width * height} pixels; the limit is {limit}: raise it "
+            "if such pictures are meant"
+        )
 
 
 def _jpeg(data: bytes, fill: bool) -> ImageFile.ImageFile:
@@ -81,7 +91,7 @@ def _jpeg(data: bytes, fill: bool) -> ImageFile.ImageFile:
     except MemoryError:
         raise
     except Exception as error:
-        raise _refusal("JPEG", error, data) from error
+        raise ValueError(_refusal("JPEG", error, data)) from error
     image.fill = fill
     return image
 
@@ -90,7 +100,7 @@ def _identify(data: bytes) -> ImageFile.ImageFile:
     """Return the picture as the first driver that can reads it."""
     file = io.BytesIO(data)
     tried: set[str] = set()
-    refusal: ValueError | None = None
+    refusal = None
     for learn in (Image.preinit, Image.init):  # the common drivers, then all of them
         learn()
         for name in [name for name in Image.ID if name not in tried]:
@@ -108,8 +118,7 @@ def _identify(data: bytes) -> ImageFile.ImageFile:
             except Exception as error:  # each driver has errors of its own
                 if accepted and refusal is None:
                     refusal = _refusal(name, error, data)
-                    refusal.__cause__ = error
-    raise refusal or ValueError(f"no picture that Pillow knows: {_what(data)}")
+    raise ValueError(refusal or f"no picture that Pillow knows: {_what(data)}")
 
 
 def _accepts(name: str, head: bytes) -> bool | None:
@@ -125,13 +134,26 @@ def _accepts(name: str, head: bytes) -> bool | None:
     return bool(accepted) and not isinstance(accepted, str)
 
 
-def _refusal(name: str, error: Exception, data: bytes) -> ValueError:
-    """Return the error for what begins like a picture and is none that can be opened."""
-    reason = str(error) or type(error).__name__
-    if isinstance(error, (struct.error, IndexError)) or "truncated" in reason.lower():
+def said_by(error: Exception) -> str:
+    """Return a library's words on what is wrong, with the error's type where they are no sentence.
+
+    Args:
+        error: such as KeyError, whose words are a key.
+    """
+    text = str(error)
+    if isinstance(error, Image.DecompressionBombError):
+        return f"{text.rstrip('.')} (Pillow's own limit: PIL.Image.MAX_IMAGE_PIXELS)"
+    return text if " " in text else reason_of(error)
+
+
+def _refusal(name: str, error: Exception, data: bytes) -> str:
+    """Say what is wrong with what begins like a picture and cannot be opened."""
+    reason = said_by(error)
+    # Pillow makes a SyntaxError of what `struct` says of too few bytes.
+    if "unpack" in reason or "truncated" in reason.lower():
         reason = f"it ends inside its header ({reason})"
-    return ValueError(
-        f"a {name} that is damaged, or of a kind that Pillow does not read: {reason}; "
+    return (
+        f"damaged {name}, or a kind of it that Pillow does not read: {reason}; "
         f"{len(data)} bytes beginning with {data[:24]!r}"
     )
 

@@ -10,6 +10,7 @@ from PIL import Image
 from stoker.region import Ask, Part
 from stoker_plugins.decode.colour import Colour, Mode, array_of, check_kept, converted
 from stoker_plugins.decode.exif import turn
+from stoker_plugins.decode.opening import said_by
 
 
 class Wanted(NamedTuple):
@@ -71,9 +72,10 @@ def _load(image: Image.Image, fill: bool) -> bool:
         raise
     except Exception as error:  # each of Pillow's drivers has errors of its own
         there = getattr(image, "_im", None) is not None
-        if not (fill and there and isinstance(error, OSError) and "truncated" in str(error)):
-            reason = str(error) or type(error).__name__
-            raise ValueError(f"a {image.format} that is damaged: {reason}") from error
+        if not (
+            fill and there and isinstance(error, OSError) and "truncated" in str(error).lower()
+        ):
+            raise ValueError(f"damaged {image.format}: {said_by(error)}") from error
         image.tile = []  # type: ignore[attr-defined]
         image.load()
         return True

@@ -9,7 +9,7 @@ from stoker.plugins import host
 from stoker.rng import Rng
 from stoker.stages import Worker
 from stoker.testing import apply, check_stage
-from stoker_plugins.decode import Image
+from stoker_plugins.decode import Image, Jpeg
 from tests.plugins.decode.helpers import decoded, encoded, noise, problems
 
 
@@ -125,3 +125,16 @@ def test_what_does_not_fit_together(given: dict[str, object], says: str) -> None
 @pytest.mark.parametrize("wrong", [{"background": 3}, {"source": 3}, {"max_pixels": "many"}])
 def test_check_never_raises(wrong: dict[str, object]) -> None:
     assert problems(Image(**wrong)) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stage", [Image, Jpeg])
+def test_without_memory_it_says_for_what(
+    stage: type[Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: object) -> None:
+        raise MemoryError
+
+    data = encoded(noise(), "PNG")
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", short)
+    with pytest.raises(MemoryError, match=r"field 'png': no memory .* lower max_pixels"):
+        apply(stage(), {"png": data})

@@ -1,6 +1,11 @@
 import dataclasses
+import inspect
 import struct
-from typing import Any
+import sys
+import textwrap
+import types
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy
 import pytest
@@ -9,12 +14,12 @@ from PIL import Image as Picture
 from sklearn.datasets import load_sample_images
 
 from stoker.plugins import host
-from stoker.region import Region, Request, take_part
+from stoker.region import Decoder, Part, Region, Request, take_part
 from stoker.rng import Rng
 from stoker.sample import Sample
 from stoker.testing import apply, check_stage
 from stoker_plugins.augment import CenterCrop, RandomResizedCrop, Resize
-from stoker_plugins.decode import Image, Jpeg
+from stoker_plugins.decode import Image, Jpeg, jpeg
 from stoker_plugins.decode.jpegs import read_header
 from tests.plugins.decode.helpers import encoded, exif, noise, problems
 
@@ -242,3 +247,35 @@ def test_draws_are_those_of_the_crop() -> None:
     part = take_part(sample, "image")
     assert part is not None
     assert part.region == crop.region("image", 427, 640, Rng(3, CROP).move(2, 7))
+
+
+def test_the_documented_decoder_of_regions_keeps_the_contract(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Crops of what it gives equal those of the whole, and it decodes no more than they use."""
+    boxes = []
+
+    def decode(data: bytes, box: tuple[int, int, int, int]) -> NDArray[Any]:
+        boxes.append(box)
+        top, left, bottom, right = box
+        image: NDArray[Any] = apply(Image(), {"jpg": data})["image"]
+        return image[top:bottom, left:right].copy()
+
+    def size(data: bytes) -> tuple[int, ...]:
+        return (read_header(data) or ())[:2]
+
+    text = inspect.getdoc(jpeg) or ""
+    block = text[text.index("    @dataclass") : text.index("The pixels inside")]
+    module: Any = types.ModuleType("acme")
+    monkeypatch.setitem(sys.modules, "acme", module)
+    module.tiles = types.SimpleNamespace(size=size, decode=decode)
+    module.__dict__.update(dataclass=dataclass, Decoder=Decoder, ClassVar=ClassVar, Part=Part)
+    exec(textwrap.dedent(block), module.__dict__)
+    check_stage(module.Tiles())
+    data = encoded(photograph(size=(200, 130)), "JPEG")
+    for crop in (RandomResizedCrop(24), CenterCrop(64), Resize(50)):
+        for position in range(6):
+            whole = cropped(Image(), data, crop, position, ask=False)
+            assert numpy.array_equal(cropped(module.Tiles(), data, crop, position, ask=True), whole)
+    assert (33, 68, 97, 132) in boxes  # of the crop from the middle
+    assert apply(module.Tiles(), {"jpg": data})["image"].shape == (130, 200, 3)

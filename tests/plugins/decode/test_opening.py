@@ -4,7 +4,9 @@ import warnings
 import PIL.Image
 import pytest
 
-from stoker_plugins.decode.opening import open_picture
+from stoker.testing import apply
+from stoker_plugins.decode import Image
+from stoker_plugins.decode.opening import open_picture, said_by
 from tests.plugins.decode.helpers import encoded, noise, png_header
 
 DEFAULT = 178_956_970
@@ -50,6 +52,24 @@ def test_S4_where_pillow_asks_its_own_limit_that_one_is_named(
     assert open_picture(tiff, 1000).size == (8, 5)
 
 
+def test_S4_a_limit_inside_a_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 10)
+    with pytest.raises(ValueError, match=r"damaged ICO.*256 pixels.*PIL\.Image\.MAX_IMAGE_PIXELS"):
+        apply(Image(), {"ico": encoded(noise(16, 16), "ICO")})
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (KeyError(258), "KeyError: 258"),
+        (SyntaxError("cannot handle 12-bit layers"), "cannot handle 12-bit layers"),
+        (EOFError(), "EOFError"),
+    ],
+)
+def test_libraries_words_stay_understandable(error: Exception, says: str) -> None:
+    assert said_by(error) == says
+
+
 @pytest.mark.parametrize(
     ("data", "looks"),
     [
@@ -59,7 +79,8 @@ def test_S4_where_pillow_asks_its_own_limit_that_one_is_named(
         (b'{"error": "gone"}', "JSON"),
         (b"version https://git-lfs.github.com/spec/v1", "a Git LFS pointer"),
         (b"\x00\x01\x02\x03", "unknown content"),
-        (b"\xff\xd8\xff", "unknown content"),
+        (b"\xff\xd8\xff", "damaged JPEG"),
+        (b"\x89PNG\r\n\x1a\n", "damaged PNG"),
     ],
 )
 def test_B12_what_is_no_picture_is_described(data: bytes, looks: str) -> None:
