@@ -150,6 +150,8 @@ def _name_of(function: Any) -> str:
 
 
 def _takes_rng(function: Any) -> bool:
+    if isinstance(function, functools.partial) and "rng" in function.keywords:
+        return False  # it has one of its own
     try:
         known = inspect.signature(function).parameters
     except (TypeError, ValueError):  # some built-in functions tell no signature

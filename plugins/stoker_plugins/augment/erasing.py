@@ -13,7 +13,7 @@ from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Sample
 from stoker.stages import Map, Surroundings
-from stoker_plugins.augment.picture import Picture, picture_of, range_faults
+from stoker_plugins.augment.picture import Picture, picture_of, pixel_of, range_faults
 
 _TRIES = 10
 
@@ -44,7 +44,11 @@ class RandomErasing(Map):
         yield from range_faults("ratio", self.ratio)
 
     def apply(self, sample: Sample, rng: Rng) -> Sample:
-        """Return the sample with a copy of its picture, a box painted over."""
+        """Return the sample with a copy of its picture, a box painted over.
+
+        Raises:
+            ValueError: a value that the picture cannot hold.
+        """
         image = picture_of(sample, self.field)
         if rng.random.random() >= self.p:
             return sample
@@ -71,7 +75,7 @@ class RandomErasing(Map):
 
     def _paint(self, image: Picture, shape: tuple[int, ...], rng: Rng) -> Any:
         if self.value != "random":
-            return np.asarray(self.value, image.dtype)
+            return pixel_of(self.value, image, self.name)
         if image.dtype.kind == "f":
             return rng.numpy.standard_normal(shape)
         limits = np.iinfo(image.dtype)

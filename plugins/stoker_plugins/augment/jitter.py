@@ -4,28 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import PIL.Image
-from PIL.ImageEnhance import Brightness, Color, Contrast
+import numpy as np
 
 from stoker.errors import describe_given
 from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Sample
 from stoker.stages import Map, Surroundings
-from stoker_plugins.augment.picture import picture_of
-from stoker_plugins.augment.pillow import Operation, through_pillow
+from stoker_plugins.augment.colour import (
+    Planes,
+    brighten,
+    change_contrast,
+    picture_from,
+    planes_of,
+    saturate,
+    turn_hue,
+)
+from stoker_plugins.augment.picture import Picture, picture_of
+
+Change = Callable[[Planes, float, float], None]
+"""Takes planes, changed in place; an amount; and the greatest value that there is."""
 
 
 @dataclass(frozen=True)
 class ColorJitter(Map):
-    """Change brightness, contrast, saturation and hue at random: uint8 (H, W, C) to the same.
+    """Change brightness, contrast, saturation and hue at random: array (H, W, C) to the same.
 
     The factors are uniform in [max(0, 1 - x), 1 + x], the hue is turned by up to a share of the
-    circle, and the order of the four is drawn too. Grey pictures have no saturation and no hue;
-    an alpha channel stays as it is.
+    circle, and the order of the four is drawn too. Pictures are uint8 or uint16. Grey ones have
+    no saturation and no hue; an alpha channel stays as it is.
     """
 
     name: ClassVar[str] = "augment.color_jitter"
@@ -49,50 +58,43 @@ class ColorJitter(Map):
             )
 
     def apply(self, sample: Sample, rng: Rng) -> Sample:
-        """Return the sample with its picture in other light.
+        """Return the sample with a copy of its picture, in other light.
 
         Raises:
-            TypeError: the picture is no uint8, or has more than 4 channels.
+            TypeError: the picture is no uint8 or uint16, or has more than 4 channels.
         """
         image = picture_of(sample, self.field)
-        draw = rng.random
-        if draw.random() >= self.p:
+        colours = self._colours(image)
+        if rng.random.random() >= self.p:
             return sample
-        steps: list[Operation] = []
-        coloured = image.shape[2] > 2
-        enhancers: list[tuple[Any, float]] = [
-            (Brightness, self.brightness),
-            (Contrast, self.contrast),
-        ]
-        if coloured:
-            enhancers.append((Color, self.saturation))
-        for enhancer, amount in enhancers:
-            if amount:
-                factor = draw.uniform(max(0.0, 1 - amount), 1 + amount)
-                steps.append(partial(_enhanced, enhancer, factor))
-        if self.hue and coloured:
-            steps.append(partial(turned, draw.uniform(-self.hue, self.hue)))
-        draw.shuffle(steps)
-
-        def all_steps(picture: PIL.Image.Image) -> PIL.Image.Image:
-            for step in steps:
-                picture = step(picture)
-            return picture
-
-        sample[self.field] = through_pillow(image, all_steps, stage=self.name, alpha=True)
+        changes = self._changes(rng, coloured=colours == 3)
+        planes, top = planes_of(image, colours), float(np.iinfo(image.dtype).max)
+        for change, amount in changes:
+            change(planes, amount, top)
+        sample[self.field] = picture_from(planes, image)
         return sample
 
+    def _changes(self, rng: Rng, *, coloured: bool) -> list[tuple[Change, float]]:
+        """Return what is done, with the amount of each, in the order drawn."""
+        draw = rng.random
+        factors: list[tuple[Change, float]] = [
+            (brighten, self.brightness),
+            (change_contrast, self.contrast),
+        ]
+        if coloured:
+            factors.append((saturate, self.saturation))
+        changes = [(change, draw.uniform(max(0.0, 1 - x), 1 + x)) for change, x in factors if x]
+        if coloured and self.hue:
+            changes.append((turn_hue, draw.uniform(-self.hue, self.hue)))
+        draw.shuffle(changes)
+        return changes
 
-def _enhanced(
-    enhancer: Callable[[PIL.Image.Image], Any], factor: float, picture: PIL.Image.Image
-) -> PIL.Image.Image:
-    made: PIL.Image.Image = enhancer(picture).enhance(factor)
-    return made
-
-
-def turned(share: float, picture: PIL.Image.Image) -> PIL.Image.Image:
-    """Return an RGB picture with its hue turned by a share of the circle."""
-    hue, saturation, value = picture.convert("HSV").split()
-    by = round(share * 256)
-    table = [(level + by) % 256 for level in range(256)]
-    return PIL.Image.merge("HSV", (hue.point(table), saturation, value)).convert("RGB")
+    def _colours(self, image: Picture) -> int:
+        """Return how many of a picture's channels are colours: 1 or 3, an alpha left out."""
+        channels = image.shape[2]
+        if image.dtype not in (np.uint8, np.uint16) or not 1 <= channels <= 4:
+            raise TypeError(
+                f"{self.name} was given a picture of shape {image.shape} and dtype {image.dtype}; "
+                "allowed is uint8 or uint16 with 1 to 4 channels (decode.Image() makes them)"
+            )
+        return 1 if channels < 3 else 3

@@ -13,30 +13,55 @@ from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Sample
 from stoker.stages import Map, Surroundings
-from stoker_plugins.augment.picture import Picture, height_width, picture_of, size_faults
+from stoker_plugins.augment.picture import (
+    Picture,
+    Value,
+    height_width,
+    picture_of,
+    pixel_of,
+    size_faults,
+)
 
 Mode = Literal["constant", "edge", "reflect"]
-Value = float | tuple[float, ...]
 
 
 def padded(
-    image: Picture, top: int, left: int, bottom: int, right: int, mode: Mode, value: Value
+    image: Picture,
+    padding: int,
+    least: tuple[int, int],
+    *,
+    mode: Mode,
+    value: Value,
+    stage: str,
 ) -> Picture:
-    """Return a picture with so many pixels more on each side, dense; itself where there are none.
+    """Return a picture with a border, dense; the picture itself where it needs none.
 
     Args:
         image: array (H, W, C).
-        top, left, bottom, right: pixels to put on.
+        padding: pixels that are put on every side.
+        least: (height, width) that it has at least, in pixels; what lacks after `padding` is put
+            on evenly, an odd pixel at the bottom and the right.
         mode: "constant" puts the value there, "edge" the outermost pixels, "reflect" mirrors.
         value: one for all channels, or one for each.
+        stage: name for messages.
+
+    Raises:
+        ValueError: a value that the picture cannot hold.
     """
-    if not (top or left or bottom or right):
-        return image
-    if mode != "constant":
-        return np.pad(image, ((top, bottom), (left, right), (0, 0)), mode=mode)
     height, width, channels = image.shape
-    out = np.empty((height + top + bottom, width + left + right, channels), image.dtype)
-    out[...] = np.asarray(value, image.dtype)
+    lacking = [max(least[axis] - image.shape[axis] - 2 * padding, 0) for axis in (0, 1)]
+    top, left = (padding + lack // 2 for lack in lacking)
+    out_height, out_width = (image.shape[axis] + 2 * padding + lacking[axis] for axis in (0, 1))
+    if (out_height, out_width) == (height, width):
+        return np.ascontiguousarray(image)
+    if mode != "constant":
+        border = ((top, out_height - height - top), (left, out_width - width - left), (0, 0))
+        return np.pad(image, border, mode=mode)
+    out = np.empty((out_height, out_width, channels), image.dtype)
+    pixel = pixel_of(value, image, stage)
+    # The border alone, in four bands: the picture's own pixels are written once.
+    out[:top] = out[top + height :] = pixel
+    out[top : top + height, :left] = out[top : top + height, left + width :] = pixel
     out[top : top + height, left : left + width] = image
     return out
 
@@ -49,9 +74,10 @@ def mode_faults(mode: Mode, value: Value) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Pad(Map):
-    """Pad a picture that is smaller than a size, evenly on both sides: (H, W, C) to at least it.
+    """Pad pictures to at least a size, or by so many pixels: array (H, W, C) to a larger one.
 
-    Larger pictures stay as they are.
+    With `size` what lacks is put on evenly, and larger pictures stay as they are; with `padding`
+    every side gets so many pixels. With both, `padding` comes first.
     """
 
     name: ClassVar[str] = "augment.pad"
@@ -59,28 +85,34 @@ class Pad(Map):
     deterministic: ClassVar[bool] = True
     example: ClassVar[str] = "augment.Pad(256)"
 
-    size: int | tuple[int, int] = param(
-        help="least side of the result, or (height, width)", unit="px", minimum=1
+    size: int | tuple[int, int] | None = param(
+        None, "least side of the result, or (height, width)", unit="px", minimum=1
     )
+    padding: int = param(0, "put on every side", unit="px", minimum=0)
     mode: Mode = param("constant", "what is put there: a value, the edge, or a mirror image")
     value: float | tuple[float, ...] = param(0, "for mode constant; a tuple gives it by channel")
     field: str = param("image", "field that holds the picture")
 
     def check(self, around: Surroundings) -> Iterable[str]:
-        """Yield what is wrong with size and mode."""
-        yield from size_faults(self.size)
+        """Yield what is wrong with size, padding and mode."""
+        if self.size is not None:
+            yield from size_faults(self.size)
+        elif not self.padding:
+            yield "size=None and padding=0 pad nothing; give at least one of them"
         yield from mode_faults(self.mode, self.value)
 
     def apply(self, sample: Sample, rng: Rng) -> Sample:
-        """Return the sample with its picture padded."""
-        sample[self.field] = padded_to(
-            picture_of(sample, self.field), height_width(self.size), self.mode, self.value
+        """Return the sample with its picture padded.
+
+        Raises:
+            ValueError: a value that the picture cannot hold.
+        """
+        sample[self.field] = padded(
+            picture_of(sample, self.field),
+            self.padding,
+            height_width(self.size or 1),
+            mode=self.mode,
+            value=self.value,
+            stage=self.name,
         )
         return sample
-
-
-def padded_to(image: Picture, size: tuple[int, int], mode: Mode, value: Value) -> Picture:
-    """Return a picture of at least a size (height, width), padded evenly."""
-    high, wide = (max(size[d] - image.shape[d], 0) for d in (0, 1))
-    top, left = high // 2, wide // 2
-    return padded(image, top, left, high - top, wide - left, mode, value)

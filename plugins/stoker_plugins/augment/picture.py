@@ -17,6 +17,9 @@ Picture = NDArray[Any]
 Size = int | tuple[int, int]
 """A side, or (height, width); in pixels."""
 
+Value = float | tuple[float, ...]
+"""What pixels are filled with: a number for all channels, or one for each."""
+
 
 def picture_of(sample: Sample, field: str) -> Picture:
     """Return the picture in a sample's field.
@@ -57,3 +60,33 @@ def range_faults(name: str, bounds: tuple[float, float]) -> Iterator[str]:
     low, high = bounds
     if not 0 < low <= high:
         yield f"{name}={describe_given(bounds)}: allowed is (low, high) with 0 < low <= high"
+
+
+def pixel_of(value: Value, image: Picture, stage: str) -> Picture:
+    """Return the values of a pixel, (1,) or (C,), in the dtype of a picture.
+
+    Args:
+        value: what the stage was given.
+        image: array (H, W, C) that it goes into.
+        stage: name for messages.
+
+    Raises:
+        ValueError: another number of channels, or values that the dtype does not have.
+    """
+    values = np.atleast_1d(value)
+    kind, channels = image.dtype, image.shape[2]
+    if len(values) not in (1, channels):
+        wanted = f"one number, or {channels} for the channels"
+    elif kind.kind not in "iu":
+        return values.astype(kind)
+    else:
+        limits = np.iinfo(kind)
+        if (values == np.rint(values)).all() and (
+            limits.min <= values.min() and values.max() <= limits.max
+        ):
+            return values.astype(kind)
+        wanted = f"whole numbers from {limits.min} to {limits.max}"
+    raise ValueError(
+        f"{stage} was given value={describe_given(value)} for a picture of shape {image.shape} "
+        f"and dtype {kind}; allowed is {wanted}"
+    )

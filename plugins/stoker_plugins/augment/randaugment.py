@@ -1,23 +1,33 @@
 """RandAugment: a few of fourteen operations, drawn anew for each picture.
 
 Cubuk, Zoph, Shlens and Le, "RandAugment: Practical automated data augmentation with a reduced
-search space" (2019, arXiv 1909.13719), with the ranges that torchvision documents for it.
+search space" (2019, arXiv 1909.13719), with the ranges that torchvision documents for it. With
+s from 0 to 1, magnitude / (num_magnitude_bins - 1), and a sign that is drawn where +- stands:
+
+- shear_x, shear_y: by +-0.3 s, about the top left corner, as the paper's own code
+- translate_x, translate_y: by +-150/331 s of the width, or of the height
+- rotate: by +-30 s degrees
+- brightness, color, contrast, sharpness: factor 1 +- 0.9 s
+- posterize: keeps 8 - round(4 s) bits
+- solarize: inverts what is at least 256 (1 - s)
+- identity, autocontrast, equalize: have no strength
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import PIL.Image
 from PIL import ImageEnhance, ImageOps
 
+from stoker.errors import describe_given
 from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Sample
-from stoker.stages import Map
-from stoker_plugins.augment.picture import picture_of
+from stoker.stages import Map, Surroundings
+from stoker_plugins.augment.picture import Picture, picture_of
 from stoker_plugins.augment.pillow import through_pillow
 
 Fill = int | tuple[int, ...]
@@ -36,25 +46,28 @@ class RandAugment(Map):
     num_ops: int = param(2, "operations put on each picture", minimum=0)
     magnitude: int = param(9, "their strength, from 0 to num_magnitude_bins - 1", minimum=0)
     num_magnitude_bins: int = param(31, "levels of strength", minimum=2)
-    fill: int | tuple[int, ...] = param(0, "what comes in from outside; a tuple: by channel")
+    fill: int | tuple[int, ...] = param(
+        0, "what comes in from outside; a tuple: by channel", minimum=0, maximum=255
+    )
     field: str = param("image", "field that holds the picture")
 
-    def check(self, around: object) -> list[str]:
-        """Return what is wrong with the magnitude."""
-        if self.magnitude < self.num_magnitude_bins:
-            return []
-        return [
-            f"magnitude={self.magnitude} with num_magnitude_bins={self.num_magnitude_bins}: "
-            f"allowed is 0 to {self.num_magnitude_bins - 1}"
-        ]
+    def check(self, around: Surroundings) -> Iterable[str]:
+        """Yield what is wrong with the magnitude."""
+        if self.magnitude >= self.num_magnitude_bins:
+            yield (
+                f"magnitude={self.magnitude} with num_magnitude_bins={self.num_magnitude_bins}: "
+                f"allowed is 0 to {self.num_magnitude_bins - 1}"
+            )
 
     def apply(self, sample: Sample, rng: Rng) -> Sample:
         """Return the sample with the operations put on its picture.
 
         Raises:
             TypeError: the picture is no uint8 of 1 or 3 channels.
+            ValueError: the fill is for another number of channels.
         """
         image, draw = picture_of(sample, self.field), rng.random
+        fill = self._fill(image)
         strength = self.magnitude / (self.num_magnitude_bins - 1)
         chosen = [
             (OPERATIONS[draw.choice(_NAMES)], draw.choice((-1, 1))) for _ in range(self.num_ops)
@@ -62,12 +75,23 @@ class RandAugment(Map):
 
         def painted(picture: PIL.Image.Image) -> PIL.Image.Image:
             for (paint, signed), sign in chosen:
-                picture = paint(picture, sign * strength if signed else strength, self.fill)
+                picture = paint(picture, sign * strength if signed else strength, fill)
             return picture
 
         if chosen:
-            sample[self.field] = through_pillow(image, painted, stage=self.name, alpha=False)
+            sample[self.field] = through_pillow(image, painted, stage=self.name)
         return sample
+
+    def _fill(self, image: Picture) -> Fill:
+        """Return the fill as Pillow wants it for a picture: a tuple, for grey a number."""
+        channels = image.shape[2]
+        fill = (self.fill,) * channels if isinstance(self.fill, int) else tuple(self.fill)
+        if len(fill) != channels:
+            raise ValueError(
+                f"{self.name} was given fill={describe_given(self.fill)} for a picture of shape "
+                f"{image.shape}; allowed is one number, or {channels} for the channels"
+            )
+        return fill if channels > 1 else fill[0]
 
 
 def _affine(x: tuple[float, float, float], y: tuple[float, float, float]) -> Painter:
@@ -88,15 +112,13 @@ def _affine(x: tuple[float, float, float], y: tuple[float, float, float]) -> Pai
             1 + strength * y[1],
             strength * y[2] * height,
         )
-        return picture.transform(
-            picture.size, PIL.Image.Transform.AFFINE, data, fillcolor=_fill(picture, fill)
-        )
+        return picture.transform(picture.size, PIL.Image.Transform.AFFINE, data, fillcolor=fill)
 
     return paint
 
 
 def _rotated(picture: PIL.Image.Image, strength: float, fill: Fill) -> PIL.Image.Image:
-    return picture.rotate(30 * strength, fillcolor=_fill(picture, fill))
+    return picture.rotate(30 * strength, fillcolor=fill)
 
 
 def _enhanced(enhancer: Callable[[PIL.Image.Image], ImageEnhance._Enhance]) -> Painter:
@@ -104,12 +126,6 @@ def _enhanced(enhancer: Callable[[PIL.Image.Image], ImageEnhance._Enhance]) -> P
         return enhancer(picture).enhance(1 + 0.9 * strength)
 
     return paint
-
-
-def _fill(picture: PIL.Image.Image, fill: Fill) -> Fill:
-    if isinstance(fill, int) and picture.mode == "RGB":
-        return (fill, fill, fill)
-    return fill
 
 
 OPERATIONS: dict[str, tuple[Painter, bool]] = {

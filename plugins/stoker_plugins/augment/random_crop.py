@@ -11,7 +11,7 @@ from stoker.region import Region, take_part
 from stoker.rng import Rng
 from stoker.sample import Sample
 from stoker.stages import Map, Surroundings, Use
-from stoker_plugins.augment.padding import Mode, mode_faults, padded, padded_to
+from stoker_plugins.augment.padding import Mode, mode_faults, padded
 from stoker_plugins.augment.picture import height_width, picture_of, size_faults
 from stoker_plugins.augment.resample import Box, cut, whole_pixels
 
@@ -21,7 +21,8 @@ class RandomCrop(Map):
     """Cut out a box of a set size at a random place: array (H, W, C) to (size, size, C).
 
     With `padding` so many pixels are put on every side before (4 for CIFAR's 32). A picture
-    that is still too small is padded to the size, or refused.
+    that is still too small lies whole, at a random place, in what is put around it; or it is
+    refused.
     """
 
     name: ClassVar[str] = "augment.random_crop"
@@ -57,16 +58,18 @@ class RandomCrop(Map):
         """Return the sample with the crop in place of the picture.
 
         Raises:
-            ValueError: the picture is too small, and is not to be padded.
+            ValueError: the picture is too small, and is not to be padded; or the padding's
+                value is one that it cannot hold.
         """
         image, part = picture_of(sample, self.field), take_part(sample, self.field)
         if part is not None:
             sample[self.field] = cut(image, whole_pixels(part.box))
             return sample
-        image = padded(image, *(self.padding,) * 4, self.mode, self.value)
         high, wide = height_width(self.size)
-        if self.pad_if_needed:
-            image = padded_to(image, (high, wide), self.mode, self.value)
+        least = (self._room(image.shape[0], high), self._room(image.shape[1], wide))
+        image = padded(
+            image, self.padding, least, mode=self.mode, value=self.value, stage=self.name
+        )
         height, width = image.shape[:2]
         if height < high or width < wide:
             raise ValueError(
@@ -75,6 +78,11 @@ class RandomCrop(Map):
             )
         sample[self.field] = cut(image, self._box(height, width, rng))
         return sample
+
+    def _room(self, side: int, wanted: int) -> int:
+        """Return the length of a side in which a crop can be drawn, in pixels."""
+        lacking = max(wanted - side - 2 * self.padding, 0) if self.pad_if_needed else 0
+        return wanted + lacking if lacking else 1  # so much on both sides: for each place
 
     def _box(self, height: int, width: int, rng: Rng) -> Box:
         high, wide = height_width(self.size)

@@ -9,9 +9,13 @@ import pytest
 import torch
 from PIL import Image
 
-from stoker.parameters import faults
+from stoker import Pipeline
+from stoker.engine.plan import make_plan
+from stoker.errors import PlanError
+from stoker.parameters import faults, parse
 from stoker.stages import Surroundings
 from stoker.testing import apply, check_stage
+from stoker_plugins import cache, collate, read
 from stoker_plugins.augment.apply import Apply
 from tests.plugins.augment.pictures import frozen, noise
 
@@ -170,6 +174,8 @@ def test_B17_rng_is_handed_to_those_who_ask_for_it():
 def test_rng_reaches_partials_and_keyword_calls():
     scaled = functools.partial(lambda scale, image, rng: scale * rng.random.random(), 2.0)
     assert 0 <= apply(Apply(scaled, field="image"), {"image": 0})["image"] <= 2
+    bound = functools.partial(lambda image, rng: rng, rng="own")
+    assert apply(Apply(bound, field="image"), {"image": 0})["image"] == "own"
     both = apply(Apply(lambda *, a, rng: {"a": rng.seed}, field=("a",)), {"a": 0})
     assert both["a"] > 0
 
@@ -186,6 +192,32 @@ def test_drops():
     assert apply(stage, {"label": 2}) is None
     assert apply(stage, {"label": 3}) == {"label": 3}
     assert apply(Apply(lambda label: None, field="label", drops=True), {"label": 3}) is None
+
+
+def test_that_it_draws_nothing_is_declared():
+    stage = Apply(brighten, field="image", deterministic=True)
+    assert stage.deterministic is True
+    assert Apply(brighten).deterministic is False
+    assert repr(stage).endswith("drops=False, deterministic=True)")
+    assert parse(Apply, "augment.apply", "deterministic", "true") is True
+    assert not [*faults(stage), *problems(stage)]
+    assert list(faults(Apply(brighten, deterministic="yes")))  # type: ignore[arg-type]
+    (problem,) = problems(Apply(jitter, deterministic=True))
+    assert problem == f"deterministic=True, but {__name__}.jitter takes an rng to draw from"
+    assert not problems(Apply(jitter))
+
+
+def test_a_cache_stands_behind_what_is_declared_only():
+    def refusals(stage):
+        cached = Pipeline("p", read.Synthetic(4), stage, cache.Memory(), collate.Stack(2))
+        try:
+            make_plan(cached)
+        except PlanError as error:
+            return str(error)
+        return ""
+
+    assert refusals(Apply(brighten, field="image", deterministic=True)) == ""
+    assert "augment.apply may make something else" in refusals(Apply(brighten, field="image"))
 
 
 @pytest.mark.parametrize("field", [None, "label", ("label",)])

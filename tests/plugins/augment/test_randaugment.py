@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from stoker.parameters import faults
+from stoker.stages import Surroundings
 from stoker.testing import apply, check_stage
 from stoker_plugins import augment
 from stoker_plugins.augment.randaugment import OPERATIONS
@@ -18,7 +20,7 @@ def test_contract() -> None:
     check_stage(augment.RandAugment())
 
 
-def painted(name: str, strength: float, image: Any, fill: Any = 0) -> Any:
+def painted(name: str, strength: float, image: Any, fill: Any = (0, 0, 0)) -> Any:
     paint, _ = OPERATIONS[name]
     return np.asarray(paint(Image.fromarray(image), strength, fill))
 
@@ -87,6 +89,28 @@ def test_shape_and_dtype_stay_and_all_operations_come_up(channels: int) -> None:
 
 
 def test_a_magnitude_beyond_its_bins_is_refused() -> None:
-    assert augment.RandAugment(2, 30).check(None) == []
-    [problem] = augment.RandAugment(2, 31).check(None)
+    def problems(stage: Any) -> list[str]:
+        return [*faults(stage), *stage.check(Surroundings((stage,), 0))]
+
+    assert problems(augment.RandAugment(2, 30)) == []
+    [problem] = problems(augment.RandAugment(2, 31))
     assert "allowed is 0 to 30" in problem
+    [problem] = problems(augment.RandAugment(fill=(0, 256, 0)))
+    assert "from 0 to 255" in problem
+
+
+@pytest.mark.parametrize(("channels", "fill"), [(1, 7), (1, (7,)), (3, 7), (3, (7, 8, 9))])
+def test_what_comes_in_from_outside_has_the_fill(channels: int, fill: Any) -> None:
+    image = np.zeros((30, 30, channels), np.uint8)
+    seen = set()
+    for position in range(60):  # black itself stays black
+        out = apply(augment.RandAugment(1, 9, fill=fill), {"image": image}, position=position)
+        seen |= {tuple(pixel) for pixel in out["image"].reshape(-1, channels).tolist()}
+    wanted = tuple(fill) if isinstance(fill, tuple) else (fill,) * channels
+    assert seen == {(0,) * channels, wanted}
+
+
+def test_a_fill_for_other_channels_is_named() -> None:
+    stage = augment.RandAugment(fill=(1, 2, 3))
+    with pytest.raises(ValueError, match=r"rand_augment was given fill=\(1, 2, 3\) .* \(9, 9, 1\)"):
+        apply(stage, {"image": noise(9, 9, 1)})
