@@ -41,10 +41,10 @@ class _Mixing(BatchMap):
         mixed = dict(batch)
         draw = rng.numpy
         if draw.random() < self.p:
-            other = torch.from_numpy(draw.permutation(len(pictures)))
+            other = torch.from_numpy(draw.permutation(len(pictures))).to(pictures.device)
             first = float(draw.beta(self.alpha, self.alpha))
             mixed[self.field], first = self._mixed(pictures, other, first, rng)
-            shares = first * shares + (1 - first) * shares[other]
+            shares = first * shares + (1 - first) * shares[other.to(shares.device)]
         mixed[self.label] = shares
         return mixed
 
