@@ -37,7 +37,8 @@ class _Mixing(BatchMap):
             KeyError: a field is missing.
             ValueError: a label beyond the number of classes.
         """
-        pictures, shares = self._tensor(batch, self.field), self._shares(batch)
+        pictures = self._tensor(batch, self.field)
+        shares = self._shares(batch, len(pictures))
         mixed = dict(batch)
         draw = rng.numpy
         if draw.random() < self.p:
@@ -64,9 +65,15 @@ class _Mixing(BatchMap):
             )
         return value
 
-    def _shares(self, batch: Batch) -> torch.Tensor:
+    def _shares(self, batch: Batch, rows: int) -> torch.Tensor:
         labels = self._tensor(batch, self.label)
         count: int = self.num_classes  # type: ignore[attr-defined]  # each declares it first
+        whole = not (labels.is_floating_point() or labels.is_complex())
+        if len(labels) != rows or labels.ndim not in (1, 2) or (labels.ndim == 1 and not whole):
+            raise ValueError(
+                f"field {self.label!r} has shape {tuple(labels.shape)} and dtype {labels.dtype}; "
+                f"allowed are class numbers ({rows},) or shares ({rows}, {count})"
+            )
         if labels.ndim == 2:
             if labels.shape[1] != count:
                 raise ValueError(
@@ -83,7 +90,7 @@ class _Mixing(BatchMap):
         return one_hot(labels.long(), count).float()
 
     def _alpha_faults(self) -> Iterable[str]:
-        if not self.alpha > 0:
+        if not 0 < self.alpha < math.inf:
             yield f"alpha={describe_given(self.alpha)}: allowed is a number above 0"
 
 
@@ -124,9 +131,7 @@ class Cutmix(_Mixing):
     example: ClassVar[str] = "augment.Cutmix(1000)"
 
     num_classes: int = param(help="classes that labels count", minimum=1)
-    layout: Layout = param(
-        "auto", "order of the pictures' dimensions; auto: channels last for uint8, else first"
-    )
+    layout: Layout = param("auto", "where the channels are; auto: the side of 1, 3 or 4")
 
     def check(self, around: Surroundings) -> Iterable[str]:
         """Yield what is wrong with alpha."""
@@ -135,9 +140,7 @@ class Cutmix(_Mixing):
     def _mixed(
         self, pictures: torch.Tensor, other: torch.Tensor, first: float, rng: Rng
     ) -> tuple[torch.Tensor, float]:
-        last = self.layout == "channels_last" or (
-            self.layout == "auto" and not pictures.is_floating_point()
-        )
+        last = self._has_channels_last(pictures)
         height, width = pictures.shape[1:3] if last else pictures.shape[2:4]
         side = math.sqrt(1 - first)
         draw = rng.random
@@ -149,6 +152,17 @@ class Cutmix(_Mixing):
         out = pictures.clone()
         out[box] = pictures[other][box]
         return out, 1 - (bottom - top) * (right - left) / (height * width)
+
+    def _has_channels_last(self, pictures: torch.Tensor) -> bool:
+        if self.layout != "auto":
+            return self.layout == "channels_last"
+        last, first = (pictures.shape[side] in (1, 3, 4) for side in (-1, 1))
+        if pictures.ndim != 4 or last == first:
+            raise ValueError(
+                f"field {self.field!r} has shape {tuple(pictures.shape)}, which does not tell "
+                'where its channels are; set layout="channels_last" or "channels_first"'
+            )
+        return last
 
 
 def _span(centre: float, length: float, whole: int) -> tuple[int, int]:

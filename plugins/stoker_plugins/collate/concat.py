@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import torch
 
 from stoker.parameters import param
-from stoker.sample import Batch, Sample, missing_field
+from stoker.sample import Batch, Sample
 from stoker.stages import Alloc, Surroundings
 from stoker_plugins.collate.columns import columns, identity, label, several
 from stoker_plugins.collate.count import ByCount
-from stoker_plugins.collate.pad import fields_faults, names_of
+from stoker_plugins.collate.pad import fields_faults, names_of, require
 from stoker_plugins.collate.rows import arrays, stacked
 
 OFFSETS = "_offsets"
@@ -49,9 +49,7 @@ class Concat(ByCount):
         """
         found = columns(samples)
         names = names_of(self.fields)
-        for field in names:
-            if field not in found:
-                raise missing_field(field, samples[0])
+        require(found, names, OFFSETS, samples)
         batch: dict[str, Any] = dict(identity(samples))
         for field, values in found.items():
             if field in names:

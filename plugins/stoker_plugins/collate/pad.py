@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -43,9 +44,7 @@ class Pad(ByCount):
         """Yield what is wrong with fields and values."""
         yield from super().check(around)
         yield from fields_faults(self.fields)
-        if isinstance(self.value, dict):
-            for field in set(self.value) - set(names_of(self.fields)):
-                yield f"value={describe_given(self.value)}: {field!r} is none of the padded fields"
+        yield from value_faults(self.value, names_of(self.fields))
 
     def assemble(self, samples: Sequence[Sample], alloc: Alloc) -> Batch:
         """Return the batch, its tensors in memory from `alloc`.
@@ -72,9 +71,7 @@ class Padding:
         """Return a batch of samples, with these fields padded and the others stacked."""
         found = columns(samples)
         names = names_of(self.fields)
-        for field in names:
-            if field not in found:
-                raise missing_field(field, samples[0])
+        require(found, names, LENGTH, samples)
         batch: dict[str, Any] = dict(identity(samples))
         for field, values in found.items():
             if field in names:
@@ -104,8 +101,11 @@ class Padding:
         unit = self.multiple_of
         longest = [-(-max(row.shape[d] for row in rows) // unit) * unit for d in range(dims)]
         value = self.value.get(field, 0.0) if isinstance(self.value, Mapping) else self.value
+        fill = _held(value, first.dtype)
+        if fill is None:
+            raise ValueError(f"value={value:g} of field {field!r} is none that {first.dtype} holds")
         out = alloc((len(rows), *longest, *first.shape[dims:]), first.dtype)
-        out.fill_(value)
+        out.fill_(fill)
         for slot, row in zip(out.unbind(0), rows, strict=True):
             slot[tuple(slice(side) for side in row.shape[:dims])].copy_(row)
         return out
@@ -118,9 +118,48 @@ class Padding:
         return out
 
 
+def _held(value: float, dtype: torch.dtype) -> float | None:
+    """Return a value as a dtype has it, None where it has none so near."""
+    if dtype.is_floating_point or dtype.is_complex:
+        finite = math.isfinite(value)
+        return value if not finite or abs(value) <= torch.finfo(dtype).max else None
+    if dtype == torch.bool:
+        return value if value in (0, 1) else None
+    limits = torch.iinfo(dtype)
+    # NaN and infinities are no whole numbers either.
+    whole = math.isfinite(value) and value == int(value)
+    return int(value) if whole and limits.min <= value <= limits.max else None
+
+
 def names_of(fields: str | tuple[str, ...]) -> tuple[str, ...]:
     """Return one or several names as several."""
     return (fields,) if isinstance(fields, str) else fields
+
+
+def require(
+    found: Mapping[str, Any], names: Sequence[str], ending: str, samples: Sequence[Sample]
+) -> None:
+    """Refuse fields that are missing, and names that those made for them would take.
+
+    Raises:
+        KeyError: a field is missing.
+        ValueError: a field made for one is there already.
+    """
+    for field in names:
+        if field not in found:
+            raise missing_field(field, samples[0])
+        if field + ending in found:
+            raise ValueError(
+                f"field {field + ending!r}, which is made for {field!r}, is in the samples "
+                "already; leave it out or rename it with augment.Apply(function)"
+            )
+
+
+def value_faults(value: float | Mapping[str, float], names: Sequence[str]) -> Iterable[str]:
+    """Yield fields that values are given for and that are not padded, for `Stage.check`."""
+    if isinstance(value, Mapping):
+        for field in sorted(set(value) - set(names)):
+            yield f"value={describe_given(value)}: {field!r} is none of the padded fields"
 
 
 def fields_faults(fields: str | tuple[str, ...]) -> Iterable[str]:

@@ -48,13 +48,16 @@ def arrays(field: str, values: Sequence[Any], samples: Sequence[Sample]) -> list
         TypeError: a value that is no array, or of another dtype.
         ValueError: of another number of dimensions.
     """
+    numbers = [index for index, value in enumerate(values) if isinstance(value, (list, tuple))]
+    of_lists = _of_lists([values[index] for index in numbers])
+    made = dict(zip(numbers, of_lists, strict=True)) if of_lists is not None else {}
     rows: list[torch.Tensor] = []
     for index, value in enumerate(values):
-        row = _as_row(value)
+        row = made.get(index) if index in made else _as_row(value)
         if row is None:
             raise TypeError(
                 f"field {field!r} holds {describe_given(value)} in {label(samples, index)}; "
-                "allowed is an array, a tensor or a list of numbers"
+                "allowed is an array, a tensor or a list of numbers (nested ones of equal length)"
             )
         rows.append(row)
     ranks = [i for i, row in enumerate(rows) if row.ndim != rows[0].ndim]
@@ -70,14 +73,25 @@ def arrays(field: str, values: Sequence[Any], samples: Sequence[Sample]) -> list
     return rows
 
 
+def _of_lists(values: Sequence[Any]) -> list[torch.Tensor] | None:
+    """Return lists of numbers as tensors of one dtype: JSON writes 1.0 as 1, and [] as neither.
+
+    None where one of them is no list of numbers.
+    """
+    try:
+        made = [np.asarray(value) for value in values]
+    except (ValueError, OverflowError):  # of unequal length, or beyond 64 bits
+        return None
+    kinds = {array.dtype.kind for array in made if array.size}
+    if kinds - set("bif") or (kinds > {"b"}):
+        return None
+    kind = torch.bool if kinds == {"b"} else torch.float32 if "f" in kinds else torch.int64
+    return [torch.from_numpy(np.ascontiguousarray(array)).to(kind) for array in made]
+
+
 def _as_row(value: Any) -> torch.Tensor | None:
     if isinstance(value, torch.Tensor):
         return value.detach()
-    if isinstance(value, (list, tuple)):
-        if not all(isinstance(item, (int, float)) for item in value):
-            return None
-        kind = torch.float32 if any(isinstance(item, float) for item in value) else torch.int64
-        return torch.tensor(value, dtype=kind)
     if isinstance(value, np.ndarray) and tensor_dtype(value.dtype) is not None:
         return as_tensor(value)
     return None

@@ -99,6 +99,9 @@ def test_one_after_the_other() -> None:
         ({"label": torch.tensor([0, 10])}, ValueError, r"class 10; allowed is 0 to 9"),
         ({"label": torch.tensor([-1, 1])}, ValueError, "class -1"),
         ({"label": torch.zeros(2, 4)}, ValueError, "shares of 4 classes"),
+        ({"label": torch.tensor([0.7, 1.9])}, ValueError, r"class numbers \(2,\) or shares"),
+        ({"label": torch.zeros(2, 2, 2)}, ValueError, r"has shape \(2, 2, 2\)"),
+        ({"label": torch.tensor([1, 2, 3])}, ValueError, r"has shape \(3,\)"),
         ({"label": [1, 2]}, TypeError, "field 'label' holds"),
         ({"image": [1, 2]}, TypeError, "needs a tensor, as collate.Stack"),
     ],
@@ -112,6 +115,22 @@ def test_what_cannot_be_mixed_is_named(
     del missing["label"]
     with pytest.raises(KeyError, match="no field 'label'; the sample has: image"):
         apply(augment.Mixup(CLASSES), missing)
+
+
+def test_cutmix_finds_the_channels_or_asks() -> None:
+    last = batch()["image"].float()  # (B, H, W, C) of floats
+    out = apply(augment.Cutmix(CLASSES), {**batch(), "image": last}, position=3)
+    same = apply(augment.Cutmix(CLASSES), batch(), position=3)
+    assert torch.equal(out["image"], same["image"].float())
+    unclear = {**batch(), "image": torch.zeros(8, 3, 9, 3)}
+    with pytest.raises(ValueError, match='set layout="channels_last" or "channels_first"'):
+        apply(augment.Cutmix(CLASSES), unclear)
+    apply(augment.Cutmix(CLASSES, layout="channels_first"), unclear)
+
+
+def test_an_endless_alpha_is_refused() -> None:
+    for stage in (augment.Mixup(9, alpha=float("inf")), augment.Cutmix(9, alpha=0.0)):
+        assert list(stage.check(None))  # type: ignore[arg-type]
 
 
 def test_the_draws_depend_on_the_batch_alone() -> None:

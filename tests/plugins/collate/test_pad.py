@@ -103,6 +103,45 @@ def test_what_cannot_be_padded_names_field_keys_and_shapes(
         assemble(collate.Pad(4, "x"), samples(*values))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("int64", 0.5), ("uint8", -1), ("uint8", 300), ("bool", 3), ("int64", float("nan"))],
+)
+def test_a_value_that_the_dtype_cannot_hold_is_refused(dtype: str, value: float) -> None:
+    made = samples(np.zeros(2, dtype), np.zeros(3, dtype))
+    with pytest.raises(ValueError, match=f"of field 'x' is none that torch.{dtype} holds"):
+        assemble(collate.Pad(4, "x", value=value), made)
+
+
+@pytest.mark.parametrize("value", [0.1, -1e30, float("nan"), float("-inf")])
+def test_floats_hold_any_value(value: float) -> None:
+    made = samples(np.zeros(1, np.float32), np.zeros(2, np.float32))
+    filled = assemble(collate.Pad(4, "x", value=value), made)["x"][0, 1]
+    assert torch.equal(filled, torch.tensor(value)) or (filled.isnan() and value != value)
+    half = samples(np.zeros(1, np.float16), np.zeros(2, np.float16))
+    with pytest.raises(ValueError, match="none that torch.float16 holds"):
+        assemble(collate.Pad(4, "x", value=1e6), half)
+
+
+@pytest.mark.parametrize("ending", ["_length", "_offsets"])
+def test_a_field_is_never_overwritten(ending: str) -> None:
+    stage: Any = collate.Pad(2, "x") if ending == "_length" else collate.Concat(2, "x")
+    made = samples(np.zeros(2), np.zeros(2), **{f"x{ending}": 9})
+    with pytest.raises(ValueError, match=f"'x{ending}', which is made for 'x', is in the samples"):
+        assemble(stage, made)
+
+
+def test_lists_as_json_writes_them() -> None:
+    batch = assemble(collate.Pad(4, "x"), samples([1, 2], [0.5], []))
+    assert batch["x"].tolist() == [[1.0, 2.0], [0.5, 0.0], [0.0, 0.0]]
+    boxes = samples([[1, 2, 3, 4]], [[1, 2, 3, 4], [5, 6, 7, 8]])
+    assert assemble(collate.Pad(4, "x"), boxes)["x"].shape == (2, 2, 4)
+    assert assemble(collate.Pad(4, "x"), samples([True], [False]))["x"].dtype == torch.bool
+    for odd in ([2**63], [[1], [1, 2]], ["a"], [None], [True, "a"]):
+        with pytest.raises(TypeError, match="allowed is an array, a tensor or a list of numbers"):
+            assemble(collate.Pad(4, "x"), samples([1], odd))
+
+
 def test_a_missing_field_lists_those_there() -> None:
     for stage in (collate.Pad(2, "ids"), collate.Concat(2, "ids")):
         with pytest.raises(KeyError, match="no field 'ids'; the sample has: x"):
@@ -117,6 +156,9 @@ def test_a_missing_field_lists_those_there() -> None:
         (collate.Pad(2, "x", value={"y": 1.0}), "'y' is none of the padded fields"),
         (collate.Concat(2), "name a field, or several"),
         (collate.Pad(2, "x", drop_last=True, merge_last=True), "either left out or merged"),
+        (collate.Bucket("x", float("inf")), "allowed is a number above 0"),
+        (collate.Bucket("x", 9.0, pad=("",)), "name a field, or several"),
+        (collate.Bucket("x", 9.0, value={"typo": 1.0}), "'typo' is none of the padded fields"),
         (collate.Bucket("x", 0.0), "allowed is a number above 0"),
         (collate.Bucket("x", 9.0, edges=(3, 2)), "allowed are numbers above 0 that rise"),
     ],
