@@ -188,7 +188,7 @@ def test_bytes_in_flight_keep_to_the_budget() -> None:
         def read(self, address: Any) -> Any:
             return {"__key__": str(address), "x": address, "blob": b"." * 10_000}
 
-    sample = Big().read(0)
+    sample = Big().read(399)  # the largest: its key is as long as any
     budget = 12 * nbytes(sample)
     pipeline = Pipeline(
         "budget", Big(400, num_workers=4), Add(num_workers=2), prefetch_bytes=budget

@@ -89,8 +89,9 @@ class Attendant:
         try:
             self._child = child = self._make(self.generation)
         except OSError as fault:
-            remedy = "; raise the limit (ulimit -n) or lower num_workers"
-            text = str(fault) + (remedy if fault.errno in (errno.EMFILE, errno.ENFILE) else "")
+            text = str(fault)
+            if fault.errno in (errno.EMFILE, errno.ENFILE):  # which file it was says nothing
+                text = f"{fault.strerror}; raise the limit (ulimit -n) or lower num_workers"
             raise RunError(text) from fault
         self.generation += 1
         if self._stopping:
