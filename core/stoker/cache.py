@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from stoker.parameters import param
-from stoker.sample import Address, Sample
+from stoker.sample import Address, Sample, nbytes
 from stoker.stages import PooledStage, StreamSource, Surroundings, undefined
 
 
@@ -81,6 +81,10 @@ class Cache(PooledStage):
     def budget(self) -> int:
         """Return the bytes that it would keep at the most."""
         raise undefined(self, "budget")
+
+    def nbytes_of(self, sample: Sample) -> int:
+        """Return the bytes that a kept sample takes, for the forecast. Default: its buffers'."""
+        return nbytes(sample)
 
     def check(self, around: Surroundings) -> Iterable[str]:
         """Yield why what stands before it cannot be cached."""

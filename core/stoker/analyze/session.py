@@ -15,7 +15,7 @@ from stoker.analyze.diagnosis import Diagnosis
 from stoker.analyze.evidence import Cause, Evidence, HostUse, Rate, rate_of
 from stoker.analyze.recorded import computes, report_from
 from stoker.analyze.sampler import Sampled, Sampler, Thread
-from stoker.engine.forecast import forecast
+from stoker.engine.forecast import Forecast, forecast
 from stoker.engine.plan import Plan, make_plan
 from stoker.loader import Loader
 from stoker.measure.snapshot import Report
@@ -60,12 +60,13 @@ def analyze(pipeline: Pipeline, seconds: float = 10.0, tell: Tell | None = None)
     plan = make_plan(
         pipeline.with_options(epochs=_ENDLESS, evaluate=None, max_steps=None, max_time=None)
     )
+    predicted = forecast(plan)
     with ExitStack() as stack:
         # The helper looks for the GIL while no worker takes it.
         sampler = stack.enter_context(Sampler())
         session = stack.enter_context(open_step(plan)) if plan.step is not None else None
         loader = stack.enter_context(Loader(plan))
-        measured = _Measured(loader, session, sampler, hear)
+        measured = _Measured(loader, session, sampler, hear, predicted)
         batches = measured.batches()
         measured.warm_up(batches, WARM_UP * seconds)
         measured.as_is(batches, AS_IS * seconds)
@@ -82,10 +83,15 @@ class _Measured:
     """The phases of one analysis, and what came of them."""
 
     def __init__(
-        self, loader: Loader, session: StepSession | None, sampler: Sampler, hear: Tell
+        self,
+        loader: Loader,
+        session: StepSession | None,
+        sampler: Sampler,
+        hear: Tell,
+        predicted: Forecast | None,
     ) -> None:
         self._loader, self._session, self._sampler, self._hear = loader, session, sampler, hear
-        self._predicted = forecast(loader.plan)
+        self._predicted = predicted
         self._windows: list[Report] = []
         self._sampled = Sampled({}, {}, None)
         self._usage: Usage | None = None

@@ -77,7 +77,7 @@ def make_flow(
     options = plan.pipeline.options
     desk = next((segment.desk for segment in samples if segment.desk is not None), None)
     if desk is not None:
-        assert desk.store is not None  # opened here, where its faults reach the caller
+        desk.open()  # here its faults reach the caller
     flow = Flow(
         (plan.names[0], plan.source),
         plan.gather,

@@ -63,6 +63,14 @@ class Desk:
                 self._store = self.stage.store(self._fed())
             return self._store
 
+    def open(self) -> None:
+        """Open the store, if it is not.
+
+        Raises:
+            UsageError: it cannot be opened, or its loader is closed.
+        """
+        _ = self.store
+
     def _fed(self) -> Fed:
         stages = [stage for _, stage in self.upstream]
         mark = fingerprint(stages, self._samples) if self.stage.lasting else ""

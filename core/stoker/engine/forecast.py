@@ -11,8 +11,8 @@ from typing import Any
 from stoker.cache import Cache
 from stoker.engine.plan import Plan
 from stoker.rng import Rng
-from stoker.sample import Address, Sample, nbytes, plain
-from stoker.stages import Map, Source, Worker
+from stoker.sample import Address, Sample, plain
+from stoker.stages import Map, Source, Stage, Worker
 
 SAMPLES = 24
 # A slow source must not hold up the start: after this, a few samples have to do.
@@ -101,7 +101,8 @@ def forecast(plan: Plan) -> Forecast | None:
     the most. Samples that fail are left out: the run has its policy for them.
 
     Returns:
-        None too where no sample could be made.
+        None too where no sample could be made, or where a stage before the cache runs in
+        processes: what may end a process must not run in this one.
     """
     at = next((i for i, stage in enumerate(plan.stages) if isinstance(stage, Cache)), None)
     source = plan.source
@@ -109,8 +110,10 @@ def forecast(plan: Plan) -> Forecast | None:
         return None
     cache = plan.stages[at]
     assert isinstance(cache, Cache)
+    if not all(map(_may_run_here, plan.stages[:at])):
+        return None
     behind = at + 1
-    while behind < len(plan.stages) and isinstance(plan.stages[behind], Map):
+    while behind < len(plan.stages) and _may_run_here(plan.stages[behind]):
         behind += 1
     with ExitStack() as stack:
         trial = _Trial(plan, at, behind, stack)
@@ -137,6 +140,9 @@ class _Trial:
 
     def __init__(self, plan: Plan, at: int, behind: int, stack: ExitStack) -> None:
         self._at = at
+        cache = plan.stages[at]
+        assert isinstance(cache, Cache)
+        self._nbytes_of = cache.nbytes_of
         seed = plan.pipeline.options.seed
         self._functions: list[tuple[Callable[..., Any], Rng]] = []
         for name, stage in zip(plan.names[:behind], plan.stages[:behind], strict=True):
@@ -170,15 +176,19 @@ class _Trial:
         began = perf_counter_ns()
         sample: Sample | None = read(address)
         spent = [perf_counter_ns() - began]
-        size = nbytes(sample) if self._at == 1 else 0
+        size = self._nbytes_of(sample) if self._at == 1 and sample is not None else 0
         for index, (function, rng) in enumerate(maps, start=1):
             began = perf_counter_ns()
             if sample is not None:
                 sample = function(sample, rng.move(0, position))
             spent.append(perf_counter_ns() - began)
             if index == self._at - 1 and sample is not None:
-                size = nbytes(sample)
+                size = self._nbytes_of(sample)
         return size, spent
+
+
+def _may_run_here(stage: Stage) -> bool:
+    return isinstance(stage, (Source, Map)) and stage.executor != "process"
 
 
 def _spread(count: int) -> list[int]:

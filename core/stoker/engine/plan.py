@@ -208,7 +208,7 @@ def make_plan(pipeline: Pipeline, *, needs_step: bool = False) -> Plan:
         tuple(layout.segments),
         precision,
         memory,
-        wanted or int(machine.available_memory() * PREFETCH_SHARE),
+        wanted or int(machine.available_memory() / machine.local_ranks() * PREFETCH_SHARE),
         tuple(cautions),
         evaluation,
         samples,

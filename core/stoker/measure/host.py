@@ -57,6 +57,12 @@ def available_memory(root: Path = _CGROUP, membership: Path = _MEMBERSHIP) -> in
     return free
 
 
+def local_ranks() -> int:
+    """Return how many ranks share this machine, as torchrun says; 1 where nothing does."""
+    told = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(int(told), 1) if told.isdecimal() else 1
+
+
 def _left(group: Path, limit: str, usage: str, reclaimable: str, otherwise: int) -> int:
     most, used = _read(group / limit), _read(group / usage)
     if not (most.isdecimal() and used.isdecimal()):

@@ -14,21 +14,27 @@ from stoker.errors import describe_given
 from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Batch, missing_field
-from stoker.stages import BatchMap, Surroundings
+from stoker.stages import BatchMap, Surroundings, undefined
 
 Layout = Literal["auto", "channels_last", "channels_first"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Mixing(BatchMap):
     """What both share: whom a picture is mixed with, and the labels."""
 
     kind: ClassVar[str] = "augment"
 
+    num_classes: int = param(help="classes that labels count", minimum=1)
     alpha: float = param(1.0, "of the Beta(alpha, alpha) that each batch's share is drawn from")
     p: float = param(1.0, "share of the batches that are mixed", minimum=0.0, maximum=1.0)
     field: str = param("image", "field that holds the pictures, a tensor with a row for each")
     label: str = param("label", "field of class numbers (B,), or of shares (B, num_classes)")
+
+    def check(self, around: Surroundings) -> Iterable[str]:
+        """Yield what is wrong with alpha."""
+        if not 0 < self.alpha < math.inf:
+            yield f"alpha={describe_given(self.alpha)}: allowed is a number above 0"
 
     def apply(self, batch: Batch, rng: Rng) -> Batch:
         """Return the batch mixed; labels become shares (B, num_classes) of float32.
@@ -52,7 +58,8 @@ class _Mixing(BatchMap):
     def _mixed(
         self, pictures: torch.Tensor, other: torch.Tensor, first: float, rng: Rng
     ) -> tuple[torch.Tensor, float]:
-        raise NotImplementedError
+        """Return the pictures mixed with the others, and the share of the first of each two."""
+        raise undefined(self, "_mixed")
 
     def _tensor(self, batch: Batch, field: str) -> torch.Tensor:
         if field not in batch:
@@ -67,7 +74,7 @@ class _Mixing(BatchMap):
 
     def _shares(self, batch: Batch, rows: int) -> torch.Tensor:
         labels = self._tensor(batch, self.label)
-        count: int = self.num_classes  # type: ignore[attr-defined]  # each declares it first
+        count = self.num_classes
         whole = not (labels.is_floating_point() or labels.is_complex())
         if len(labels) != rows or labels.ndim not in (1, 2) or (labels.ndim == 1 and not whole):
             raise ValueError(
@@ -89,10 +96,6 @@ class _Mixing(BatchMap):
             )
         return one_hot(labels.long(), count).float()
 
-    def _alpha_faults(self) -> Iterable[str]:
-        if not 0 < self.alpha < math.inf:
-            yield f"alpha={describe_given(self.alpha)}: allowed is a number above 0"
-
 
 @dataclass(frozen=True)
 class Mixup(_Mixing):
@@ -103,12 +106,6 @@ class Mixup(_Mixing):
 
     name: ClassVar[str] = "augment.mixup"
     example: ClassVar[str] = "augment.Mixup(1000, alpha=0.2)"
-
-    num_classes: int = param(help="classes that labels count", minimum=1)
-
-    def check(self, around: Surroundings) -> Iterable[str]:
-        """Yield what is wrong with alpha."""
-        return self._alpha_faults()
 
     def _mixed(
         self, pictures: torch.Tensor, other: torch.Tensor, first: float, rng: Rng
@@ -130,12 +127,7 @@ class Cutmix(_Mixing):
     name: ClassVar[str] = "augment.cutmix"
     example: ClassVar[str] = "augment.Cutmix(1000)"
 
-    num_classes: int = param(help="classes that labels count", minimum=1)
     layout: Layout = param("auto", "where the channels are; auto: the side of 1, 3 or 4")
-
-    def check(self, around: Surroundings) -> Iterable[str]:
-        """Yield what is wrong with alpha."""
-        return self._alpha_faults()
 
     def _mixed(
         self, pictures: torch.Tensor, other: torch.Tensor, first: float, rng: Rng

@@ -92,9 +92,8 @@ def resize(image: Picture, box: Box, size: tuple[int, int], *, antialias: bool =
         )
     # Views are made by NumPy: torch lets go of the GIL for each, which costs more than the view.
     # The batch axis goes in first: only so does torch see channels-last and keep it.
-    whole = np.ascontiguousarray(image).reshape(1, *image.shape)
-    part = whole[:, box.top : box.top + box.height, box.left : box.left + box.width]
-    batch = as_tensor(part.transpose(0, 3, 1, 2))  # (1, C, H, W)
+    part = image[box.top : box.top + box.height, box.left : box.left + box.width]
+    batch = as_tensor(part.reshape(1, *part.shape).transpose(0, 3, 1, 2))  # (1, C, H, W)
     if kind in _BY_FLOAT:
         batch = batch.to(torch.float32)
     resized = interpolate(

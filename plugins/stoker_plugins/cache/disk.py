@@ -77,6 +77,10 @@ class Disk(Cache):
         free = shutil.disk_usage(_nearest(self._place)).free
         return int((free + CacheFolder(self._place).nbytes()) * SHARE)
 
+    def nbytes_of(self, sample: Sample) -> int:
+        """Return the bytes that a sample's record takes, of an address of one number."""
+        return record_nbytes(pack(0, sample))
+
     def store(self, fed: Fed) -> Store:
         """Return the store of what feeds it.
 

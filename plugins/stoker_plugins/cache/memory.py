@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
 from stoker.cache import Cache, Fed, Store
-from stoker.measure.host import available_memory
+from stoker.measure.host import available_memory, local_ranks
 from stoker.sample import Address, Sample
 from stoker_plugins.cache.copies import frozen, held_nbytes, seal, thawed
 
@@ -35,17 +34,20 @@ class Memory(Cache):
 
     def budget(self) -> int:
         """Return the bytes that it would keep at the most."""
-        return self.max_bytes or int(available_memory() * SHARE / _ranks_here())
+        return self.max_bytes or int(available_memory() / local_ranks() * SHARE)
+
+    def nbytes_of(self, sample: Sample) -> int:
+        """Return the bytes that a kept sample takes, Python's objects with it."""
+        return kept_nbytes(sample)
 
     def store(self, fed: Fed) -> Store:
         """Return an empty store."""
         return MemoryStore(self.budget())
 
 
-def _ranks_here() -> int:
-    """Return how many ranks share this machine's memory, as torchrun tells them."""
-    told = os.environ.get("LOCAL_WORLD_SIZE", "")
-    return max(int(told), 1) if told.isdecimal() else 1
+def kept_nbytes(sample: Sample) -> int:
+    """Return the bytes that a copy of a sample takes, with its place in the store."""
+    return held_nbytes(sample) + _OVERHEAD_NBYTES
 
 
 class MemoryStore(Store):
@@ -80,7 +82,7 @@ class MemoryStore(Store):
         seal(sample)
         if address in self._kept:
             return
-        size = held_nbytes(sample) + _OVERHEAD_NBYTES
+        size = kept_nbytes(sample)
         with self._lock:
             if address in self._coming or self._nbytes + size > self._budget:
                 return

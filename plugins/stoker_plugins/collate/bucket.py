@@ -13,7 +13,8 @@ from stoker.parameters import param
 from stoker.sample import Batch, Sample, missing_field
 from stoker.stages import Alloc, Gather, Surroundings
 from stoker_plugins.collate.columns import label
-from stoker_plugins.collate.pad import Padding, fields_faults, names_of, value_faults
+from stoker_plugins.collate.fields import fields_faults, names_of
+from stoker_plugins.collate.pad import Padding, value_faults
 
 Measure = Literal["length", "pixels", "value"]
 _DIMS = {"length": 1, "pixels": 2, "value": 1}

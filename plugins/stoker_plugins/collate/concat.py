@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from stoker.parameters import param
 from stoker.sample import Batch, Sample
 from stoker.stages import Alloc, Surroundings
-from stoker_plugins.collate.columns import columns, identity, label, several
+from stoker_plugins.collate.columns import label, several
 from stoker_plugins.collate.count import ByCount
-from stoker_plugins.collate.pad import fields_faults, names_of, require
-from stoker_plugins.collate.rows import arrays, stacked
+from stoker_plugins.collate.fields import assembled, fields_faults, names_of
 
 OFFSETS = "_offsets"
 """Ends the name of the field that tells where each sample begins."""
@@ -47,17 +46,11 @@ class Concat(ByCount):
             ValueError: such fields differ in more than their length.
             TypeError: a field that differs in type or dtype.
         """
-        found = columns(samples)
-        names = names_of(self.fields)
-        require(found, names, OFFSETS, samples)
-        batch: dict[str, Any] = dict(identity(samples))
-        for field, values in found.items():
-            if field in names:
-                rows = arrays(field, values, samples)
-                batch[field], batch[field + OFFSETS] = _joined(field, rows, samples, alloc)
-            else:
-                batch[field] = stacked(field, values, samples, alloc)
-        return batch
+
+        def made(field: str, rows: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+            return _joined(field, rows, samples, alloc)
+
+        return assembled(samples, names_of(self.fields), OFFSETS, made, alloc)
 
 
 def _joined(

@@ -11,11 +11,11 @@ import torch
 
 from stoker.errors import describe_given
 from stoker.parameters import param
-from stoker.sample import Batch, Sample, missing_field
+from stoker.sample import Batch, Sample
 from stoker.stages import Alloc, Surroundings
-from stoker_plugins.collate.columns import columns, identity, label, several
+from stoker_plugins.collate.columns import label, several
 from stoker_plugins.collate.count import ByCount
-from stoker_plugins.collate.rows import arrays, stacked
+from stoker_plugins.collate.fields import assembled, fields_faults, names_of
 
 LENGTH = "_length"
 """Ends the name of the field that holds the sizes before padding."""
@@ -69,18 +69,11 @@ class Padding:
 
     def batch(self, samples: Sequence[Sample], alloc: Alloc) -> dict[str, Any]:
         """Return a batch of samples, with these fields padded and the others stacked."""
-        found = columns(samples)
-        names = names_of(self.fields)
-        require(found, names, LENGTH, samples)
-        batch: dict[str, Any] = dict(identity(samples))
-        for field, values in found.items():
-            if field in names:
-                rows = arrays(field, values, samples)
-                batch[field] = self._padded(field, rows, samples, alloc)
-                batch[field + LENGTH] = self._lengths(rows, alloc)
-            else:
-                batch[field] = stacked(field, values, samples, alloc)
-        return batch
+
+        def made(field: str, rows: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+            return self._padded(field, rows, samples, alloc), self._lengths(rows, alloc)
+
+        return assembled(samples, names_of(self.fields), LENGTH, made, alloc)
 
     def _padded(
         self, field: str, rows: list[torch.Tensor], samples: Sequence[Sample], alloc: Alloc
@@ -131,41 +124,8 @@ def _held(value: float, dtype: torch.dtype) -> float | None:
     return int(value) if whole and limits.min <= value <= limits.max else None
 
 
-def names_of(fields: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return one or several names as several."""
-    return (fields,) if isinstance(fields, str) else fields
-
-
-def require(
-    found: Mapping[str, Any], names: Sequence[str], ending: str, samples: Sequence[Sample]
-) -> None:
-    """Refuse fields that are missing, and names that those made for them would take.
-
-    Raises:
-        KeyError: a field is missing.
-        ValueError: a field made for one is there already.
-    """
-    for field in names:
-        if field not in found:
-            raise missing_field(field, samples[0])
-        if field + ending in found:
-            raise ValueError(
-                f"field {field + ending!r}, which is made for {field!r}, is in the samples "
-                "already; leave it out or rename it with augment.Apply(function)"
-            )
-
-
 def value_faults(value: float | Mapping[str, float], names: Sequence[str]) -> Iterable[str]:
     """Yield fields that values are given for and that are not padded, for `Stage.check`."""
     if isinstance(value, Mapping):
         for field in sorted(set(value) - set(names)):
             yield f"value={describe_given(value)}: {field!r} is none of the padded fields"
-
-
-def fields_faults(fields: str | tuple[str, ...]) -> Iterable[str]:
-    """Yield what is wrong with the names of fields, for `Stage.check`."""
-    names = names_of(fields)
-    if not names or not all(names):
-        yield f"fields={describe_given(fields)}: name a field, or several"
-    elif len(set(names)) < len(names):
-        yield f"fields={describe_given(fields)}: a field is named twice"

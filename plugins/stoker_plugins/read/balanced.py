@@ -15,11 +15,10 @@ from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Address, plain
 from stoker_plugins.read.listing import PackedPaths
-from stoker_plugins.read.nested import Reordering, reorders
+from stoker_plugins.read.nested import Reordering
 from stoker_plugins.read.persample import by_place, mark
 from stoker_plugins.read.picked import pick
 from stoker_plugins.read.proportions import exact, occurrences, quotas, spread, turns
-from stoker_plugins.read.weighted import UNSTEADY
 
 FOLDER = "folder"
 
@@ -54,8 +53,8 @@ class Balanced(Reordering):
 
     def remarks(self) -> Iterator[str]:
         """Yield what is wrong with labels and weights."""
-        if self._by_place and reorders(self.source):
-            yield f"label: {UNSTEADY.format(name=self.name)}"
+        if self._by_place:
+            yield from self.unsteady("label")
 
     def addresses(self, epoch: int, rng: Rng) -> Sequence[Address]:
         """Return this epoch's order.

@@ -122,6 +122,15 @@ class Reordering(Nesting):
         """Yield what else is wrong where the first epoch has an order."""
         yield from ()
 
+    def unsteady(self, what: str) -> Iterator[str]:
+        """Yield that values listed by place, as the parameter `what` has them, belong to none."""
+        if reorders(self.source):
+            yield (
+                f"{what}: the source gives its samples in another order in each epoch, so that "
+                f"values listed by place belong to none; leave its shuffle=False ({self.name} "
+                "draws an order itself), or give a function of the address"
+            )
+
     def base(self, epoch: int, rng: Rng) -> Sequence[Address]:
         """Return the order that the source inside has in this epoch."""
         return self.source.addresses(epoch, inner(rng, epoch))

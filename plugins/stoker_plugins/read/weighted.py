@@ -14,15 +14,9 @@ from stoker.parameters import param
 from stoker.rng import Rng
 from stoker.sample import Address
 from stoker.stages import Caution
-from stoker_plugins.read.nested import Reordering, reorders
+from stoker_plugins.read.nested import Reordering
 from stoker_plugins.read.persample import by_place, mark
 from stoker_plugins.read.picked import pick
-
-UNSTEADY = (
-    "the source gives its samples in another order in each epoch, so that values listed by place "
-    "belong to none; leave its shuffle=False ({name} draws an order itself), or give a function "
-    "of the address"
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,8 +44,8 @@ class Weighted(Reordering):
 
     def remarks(self) -> Iterator[str]:
         """Yield what is wrong with the weights."""
-        if by_place(self.weights) and reorders(self.source):
-            yield f"weights: {UNSTEADY.format(name=self.name)}"
+        if by_place(self.weights):
+            yield from self.unsteady("weights")
         if not self.replacement and self.num_samples is None:
             yield Caution(
                 "without replacement and without num_samples every sample comes once, whatever its "

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pytest
@@ -119,3 +119,37 @@ def test_time_before_the_cache_is_told_from_that_behind_it() -> None:
     assert before is not None
     assert behind is not None
     assert before.saved > 0.8 > 0.3 > behind.saved
+
+
+@dataclass(frozen=True)
+class Deadly(Map):
+    """Must not run in this process."""
+
+    name: ClassVar[str] = "toy.deadly"
+    kind: ClassVar[str] = "deadly"
+    deterministic: ClassVar[bool] = True
+    ran: list[int] = field(default_factory=list)
+
+    def apply(self, sample: Sample, rng: Rng) -> Sample:
+        self.ran.append(1)
+        return sample
+
+
+def test_what_runs_in_processes_is_never_tried_in_this_one() -> None:
+    deadly = Deadly(executor="process", num_workers=1)
+    assert forecast(_plan(deadly, Keep())) is None
+    behind = forecast(_plan(Swell(), Keep(), deadly, Dear()))
+    assert behind is not None
+    assert behind.behind_ms == 0.0
+    assert deadly.ran == []
+
+
+def test_a_sample_takes_what_its_cache_says() -> None:
+    class Double(Keep):
+        def nbytes_of(self, sample: Sample) -> int:
+            return 2 * super().nbytes_of(sample)
+
+    plain, double = forecast(_plan(Swell(), Keep())), forecast(_plan(Swell(), Double()))
+    assert plain is not None
+    assert double is not None
+    assert double.sample_nbytes == 2 * plain.sample_nbytes

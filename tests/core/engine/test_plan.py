@@ -211,3 +211,11 @@ def test_the_plan_as_a_dict_is_json() -> None:
     again = json.loads(json.dumps(plan.to_dict()))
     assert [s["index"] for s in again["segments"]] == [0, 1, 2]
     assert again["samples"] == 4
+
+
+def test_ranks_of_one_machine_share_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.measure.host.available_memory", lambda: 8_000_000_000)
+    pipeline = Pipeline("p", Numbers(40), Lists(4))
+    alone = make_plan(pipeline).prefetch_bytes
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert make_plan(pipeline).prefetch_bytes == alone // 4

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from stoker.measure import host
-from stoker.measure.host import available_memory, cores, cpu_quota
+from stoker.measure.host import available_memory, cores, cpu_quota, local_ranks
 
 Put = Callable[[str, str], None]
 
@@ -186,3 +186,9 @@ def test_pages_of_files_that_were_read_are_not_lost_memory(
 def test_this_machine_has_cores_and_memory() -> None:
     assert cores() > 0
     assert available_memory() > 0
+
+
+@pytest.mark.parametrize(("told", "ranks"), [("4", 4), ("0", 1), ("", 1), ("many", 1), ("-2", 1)])
+def test_ranks_of_this_machine(told: str, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", told)
+    assert local_ranks() == ranks

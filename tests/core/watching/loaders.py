@@ -263,7 +263,7 @@ class Stacked:
             waiting.append(sample)
             if len(waiting) == self.size:
                 batch = torch.stack(waiting)
-                for _ in range(8):  # heavy enough to be told from noise in a short look
+                for _ in range(4):  # heavy enough to be told from noise in a short look
                     batch = torch.stack(list(batch))
                 yield batch
                 waiting = []

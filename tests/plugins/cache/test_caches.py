@@ -277,4 +277,4 @@ def test_the_forecast_is_what_comes(pictures: Path, kept: Any) -> None:
         desk = next(part.desk for part in loader.segments if part.desk is not None)
         held = desk.held
     assert held.samples == COUNT
-    assert found.nbytes == pytest.approx(held.nbytes, rel=0.25)  # small pictures: heads count
+    assert found.nbytes == pytest.approx(held.nbytes, rel=0.05)
