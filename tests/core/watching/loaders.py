@@ -252,18 +252,28 @@ class Wide(Dataset[Any]):
 
 
 class Stacked:
-    """A person's own loader: a DataLoader without batches, put together by whoever iterates."""
+    """A person's own loader: a DataLoader without batches, put together by whoever iterates.
+
+    Putting together takes as long as was waited for the samples, or longer, on any machine.
+    """
 
     def __init__(self, samples: DataLoader[Any], size: int) -> None:
         self.samples, self.size = samples, size
 
     def __iter__(self) -> Iterator[Any]:
         waiting: list[torch.Tensor] = []
+        began = time.monotonic()
         for sample in self.samples:
             waiting.append(sample)
             if len(waiting) == self.size:
-                batch = torch.stack(waiting)
-                for _ in range(4):  # heavy enough to be told from noise in a short look
-                    batch = torch.stack(list(batch))
-                yield batch
-                waiting = []
+                yield stacked(waiting, time.monotonic() - began)
+                waiting, began = [], time.monotonic()
+
+
+def stacked(samples: list[torch.Tensor], seconds: float) -> torch.Tensor:
+    """Put samples together, again and again, for some time."""
+    until = time.monotonic() + seconds
+    batch = torch.stack(samples)
+    while time.monotonic() < until:
+        batch = torch.stack(samples)
+    return batch
